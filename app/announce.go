@@ -15,8 +15,9 @@ import (
 
 // announcement is the object that the command of notify gets on standard input.
 type announcement struct {
-	V         int            `json:"v"`
-	ID        string         `json:"id"` // the same each time for one event
+	V int `json:"v"`
+	// the same each time for one event
+	ID        string         `json:"id"`
 	SessionID session.ID     `json:"session_id"`
 	ShortID   string         `json:"short_id"`
 	Task      string         `json:"task"`
@@ -32,8 +33,8 @@ type announcement struct {
 // announceTime is how long the command of notify may take.
 const announceTime = 10 * time.Second
 
-// awaits makes a file that stays until it was announced how this process left a session: a process that is
-// killed announces nothing, and the next one does.
+// awaits makes a file that stays until it was announced how this process left a session:
+// a process that is killed announces nothing, and the next one does.
 func (s *Site) awaits(id session.ID) {
 	if s.Settings.Config.Notify == "" {
 		return
@@ -45,8 +46,8 @@ func (s *Site) awaits(id session.ID) {
 	s.unannounced(err)
 }
 
-// announce tells the command of notify how sessions stand that no process executes any more, of which own is
-// this process's.
+// announce tells the command of notify how sessions stand that no process executes any
+// more, of which own is this process's.
 func (s *Site) announce(ctx context.Context, own session.ID) {
 	if s.Settings.Config.Notify == "" {
 		return
@@ -68,7 +69,8 @@ func (s *Site) announce(ctx context.Context, own session.ID) {
 	}
 }
 
-// announced reports whether a session fails, completes, or needs a person who did not stop it.
+// announced reports whether a session fails, completes, or needs a person who did not
+// stop it.
 func announced(v Status) bool {
 	return v.State != session.Cancelled && v.Reason != session.ReasonSignal
 }

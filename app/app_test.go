@@ -100,7 +100,8 @@ func asks() *session.Plan {
 	}}}}
 }
 
-// A session goes its whole way through app alone: started, waiting for a person, decided, resumed, verified.
+// A session goes its whole way through app alone: started, waiting for a person, decided,
+// resumed, verified.
 func TestWithoutCommandLine(t *testing.T) {
 	h := newHouse(t)
 	d, out := h.start(asks())
@@ -143,7 +144,8 @@ func TestWithoutCommandLine(t *testing.T) {
 	}
 }
 
-// A session that is over is refused with the session that it is about, and its door never begins.
+// A session that is over is refused with the session that it is about, and its door never
+// begins.
 func TestResumeOfCancelled(t *testing.T) {
 	h := newHouse(t)
 	_, out := h.start(asks())

@@ -18,15 +18,16 @@ import (
 // DrainNews is a line that the delivering process writes for the one that executes: how
 // delivery stands has changed.
 type DrainNews struct {
-	Session session.ID        `json:"session_id,omitempty"` // set: State is that of this session's lane
+	// set: State is that of this session's lane
+	Session session.ID        `json:"session_id,omitempty"`
 	State   session.SyncState `json:"state"`
 	Reason  string            `json:"reason,omitempty"`
 	Pending uint64            `json:"pending"`
 }
 
-// deliver delivers in the background, in a process of its own: nothing that happens between it
-// and the server can hold a step up, and it goes on for a moment when this process is killed
-// (FR-049, FR-050). It ends some time after its standard input does.
+// deliver delivers in the background, in a process of its own: nothing that happens
+// between it and the server can hold a step up, and it goes on for a moment when this
+// process is killed (FR-049, FR-050). It ends some time after its standard input does.
 func (w *work) deliver(cancel context.CancelCauseFunc) (stop func()) {
 	if w.Settings.Config.Sync.URL == "" || w.Deliver == nil {
 		return func() {}
@@ -67,8 +68,8 @@ func (w *work) startDelivery() (cmd *exec.Cmd, in io.Closer, out io.ReadCloser, 
 	return cmd, in, out, err
 }
 
-// tell says what a person should know: that the server is away, that it is back, and that all
-// is delivered. It stops the session when that went on elsewhere.
+// tell says what a person should know: that the server is away, that it is back, and that
+// all is delivered. It stops the session when that went on elsewhere.
 func (w *work) tell(lines *bufio.Scanner, cancel context.CancelCauseFunc) {
 	away, degraded := false, false
 	for lines.Scan() {

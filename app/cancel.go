@@ -15,8 +15,8 @@ import (
 	"github.com/acode-dev/acode/workspace"
 )
 
-// Cancel ends a session for good: itself when nobody executes it, else by asking its process. ref is as in
-// Status; by is who wants that, and reason why.
+// Cancel ends a session for good: itself when nobody executes it, else by asking its
+// process. ref is as in Status; by is who wants that, and reason why.
 func (s *Site) Cancel(ctx context.Context, ref, by, reason string) (Decision, error) {
 	id, err := s.subject(ctx, ref)
 	if err != nil {
@@ -30,8 +30,9 @@ func (s *Site) Cancel(ctx context.Context, ref, by, reason string) (Decision, er
 	return out, errors.Join(err, s.forgetOver(ctx, id))
 }
 
-// EndCommands ends the commands of a session, or only that of step where it is not empty, and leaves the session as it
-// is. ref is as in Status. It returns ErrUsage where no command of step runs.
+// EndCommands ends the commands of a session, or only that of step where it is not empty,
+// and leaves the session as it is. ref is as in Status. It returns ErrUsage where no
+// command of step runs.
 func (s *Site) EndCommands(ctx context.Context, ref, step string) (Decision, error) {
 	id, err := s.subject(ctx, ref)
 	if err != nil {
@@ -60,9 +61,10 @@ func (s *Site) EndCommands(ctx context.Context, ref, step string) (Decision, err
 	return Decision{Session: sess, Recorded: true, Ended: got.ended}, nil
 }
 
-// fence keeps what a process asked for that no longer executes a session from starting: the supervisor, slow or
-// stopped, may have the request and no claim yet. What has begun is claimed when it returns. The caller has the
-// lock of it, which nobody can have acquired since.
+// fence keeps what a process asked for that no longer executes a session from starting:
+// the supervisor, slow or stopped, may have the request and no claim yet. What has begun
+// is claimed when it returns. The caller has the lock of it, which nobody can have
+// acquired since.
 func (s *Site) fence(ctx context.Context, of *session.Session) error {
 	dir := s.commandDir(of.ID)
 	if _, err := os.Stat(dir); err != nil {
@@ -82,12 +84,15 @@ func notEnded(beyond []string) string {
 
 // endings is what came of ending the commands of a session.
 type endings struct {
-	ended  int
-	beyond []string // runs on, because it may not be signalled
-	unread []error  // of these commands nobody can tell
+	ended int
+	// runs on, because it may not be signalled
+	beyond []string
+	// of these commands nobody can tell
+	unread []error
 }
 
-// endCommands ends every command of the session that still runs, or only that of step where it is not empty.
+// endCommands ends every command of the session that still runs, or only that of step
+// where it is not empty.
 func (s *Site) endCommands(ctx context.Context, id session.ID, step string) (got endings, err error) {
 	records, unread := command.Records(s.commandDir(id))
 	got.unread = unread
@@ -123,8 +128,9 @@ func (s *Site) endCommands(ctx context.Context, id session.ID, step string) (got
 	return got, nil
 }
 
-// passOver makes warnings of records that are only damaged: a session can be given up although nobody
-// will know what one of its commands did. What runs, or may run, is still an error.
+// passOver makes warnings of records that are only damaged: a session can be given up
+// although nobody will know what one of its commands did. What runs, or may run, is still
+// an error.
 func passOver(unread []error) (warnings []string, err error) {
 	for _, one := range unread {
 		var e *session.Error
@@ -137,8 +143,8 @@ func passOver(unread []error) (warnings []string, err error) {
 	return warnings, err
 }
 
-// cancelNow ends what runs of the session that w writes and cancels it, in answer to r; no other process
-// executes it. out gets what else that did.
+// cancelNow ends what runs of the session that w writes and cancels it, in answer to r;
+// no other process executes it. out gets what else that did.
 func (s *Site) cancelNow(ctx context.Context, w *local.Writer, r session.Request, out *Decision) error {
 	sess := w.Session()
 	if sess.State.Terminal() {
@@ -192,8 +198,8 @@ func (s *Site) record(ctx context.Context, w *local.Writer, r session.Request) e
 	return e.Cancel(ctx, next, r)
 }
 
-// forgetOver removes the raw outputs of a session that is over, of which no receipt will keep what secrets
-// leave.
+// forgetOver removes the raw outputs of a session that is over, of which no receipt will
+// keep what secrets leave.
 func (s *Site) forgetOver(ctx context.Context, id session.ID) error {
 	sess, err := s.store.View(ctx, id)
 	if err != nil || !sess.State.Terminal() {
@@ -202,7 +208,8 @@ func (s *Site) forgetOver(ctx context.Context, id session.ID) error {
 	return command.ForgetAll(s.commandDir(id))
 }
 
-// halfway says which files a step has changed that was in progress: nobody puts them back.
+// halfway says which files a step has changed that was in progress: nobody puts them
+// back.
 func (s *Site) halfway(ctx context.Context, sess *session.Session) (warnings []string) {
 	for id, st := range sess.Steps {
 		if st.Status != session.InProgress {
@@ -220,7 +227,8 @@ func (s *Site) halfway(ctx context.Context, sess *session.Session) (warnings []s
 	return warnings
 }
 
-// reached gives the files that the attempt that began with event seq has changed, and those that it has not.
+// reached gives the files that the attempt that began with event seq has changed, and
+// those that it has not.
 func (s *Site) reached(ctx context.Context, sess *session.Session, seq uint64) (changed, not []string, err error) {
 	var d session.StepStartedData
 	if err := s.eventAt(ctx, sess.ID, seq, &d); err != nil || len(d.Files) == 0 {
@@ -234,8 +242,8 @@ func (s *Site) reached(ctx context.Context, sess *session.Session, seq uint64) (
 	return root.Reached(ctx, d.Key, d.Files)
 }
 
-// recordsOnly asks no supervisor about a command without a record: one that is frozen would keep a cancel waiting,
-// and starts nothing of a session that is over.
+// recordsOnly asks no supervisor about a command without a record: one that is frozen
+// would keep a cancel waiting, and starts nothing of a session that is over.
 type recordsOnly struct{ *command.Runner }
 
 // Trace is Look.

@@ -8,8 +8,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// hints says of each code what to do next where an error does not say it (FR-064). The table is
-// the only place where that is chosen.
+// hints says of each code what to do next where an error does not say it (FR-064). The
+// table is the only place where that is chosen.
 func hints() map[session.Code]session.Hint {
 	verify := session.Do(session.MoveVerify, "")
 	another := session.Then("start a new session", session.MoveRun, "")
@@ -63,8 +63,8 @@ func hints() map[session.Code]session.Hint {
 	}
 }
 
-// CodeOf gives the code of an error: of any deadline that passed ErrTimeout, of an error that has
-// none ErrInternal.
+// CodeOf gives the code of an error: of any deadline that passed ErrTimeout, of an error
+// that has none ErrInternal.
 func CodeOf(err error) session.Code {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return session.ErrTimeout
@@ -81,8 +81,9 @@ func Hint(err error) session.Hint {
 	return all[session.ErrInternal]
 }
 
-// Shortage makes an error that a limit of this process or of the machine is behind say so: neither the call that
-// met the limit nor a bug is the cause. Other errors stay what they are.
+// Shortage makes an error that a limit of this process or of the machine is behind say
+// so: neither the call that met the limit nor a bug is the cause. Other errors stay what
+// they are.
 func Shortage(err error) error {
 	starved := errors.Is(err, syscall.EAGAIN) && session.CodeOf(err) == session.ErrInternal // a lock that is held says that too
 	for _, limit := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
@@ -95,7 +96,8 @@ func Shortage(err error) error {
 		Next: session.Words("the machine gives acode no more files, processes or memory (ulimit -a); give it more, then resume")}
 }
 
-// about has err, of the session short, name that session in what there is to do where only its code says that.
+// about has err, of the session short, name that session in what there is to do where
+// only its code says that.
 func about(short string, err error) error {
 	var e *session.Error
 	if errors.As(err, &e) && e.Next.IsZero() {

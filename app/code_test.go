@@ -12,7 +12,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// A limit of the machine is no bug of acode's, and nothing is wrong with the file that could not be opened.
+// A limit of the machine is no bug of acode's, and nothing is wrong with the file that
+// could not be opened.
 func TestShortage(t *testing.T) {
 	for limit, codes := range map[syscall.Errno][]session.Code{
 		syscall.EMFILE: {session.ErrInternal, session.ErrPlan, session.ErrFileStep}, syscall.EAGAIN: {session.ErrInternal},

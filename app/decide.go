@@ -17,26 +17,35 @@ import (
 
 // Verdict is the answer to a question that a session waits for.
 type Verdict struct {
-	Ref    string // empty: the only session of the workspace that waits for an answer
-	Step   string // names the question; empty: the only one
-	Grant  bool
-	Reason string // of a denial
+	// empty: the only session of the workspace that waits for an answer
+	Ref string
+	// names the question; empty: the only one
+	Step  string
+	Grant bool
+	// of a denial
+	Reason string
 	By     string
 }
 
-// Decision is what became of what a person decided about a session. Its Session is nil when nothing did.
+// Decision is what became of what a person decided about a session. Its Session is nil
+// when nothing did.
 type Decision struct {
-	Session  *session.Session // as it was before
-	Kind     session.RequestKind
-	Recorded bool // false: the process that executes the session was asked
-	Waits    bool // and has not answered yet
-	Ended    int  // commands
+	// as it was before
+	Session *session.Session
+	Kind    session.RequestKind
+	// false: the process that executes the session was asked
+	Recorded bool
+	// and has not answered yet
+	Waits bool
+	// commands
+	Ended    int
 	Warnings []string
-	Gate     *session.Gate // what was answered; nil for a cancel
+	// what was answered; nil for a cancel
+	Gate *session.Gate
 }
 
-// Decide answers the question that a session waits for. A session that is executed is answered by its
-// process.
+// Decide answers the question that a session waits for. A session that is executed is
+// answered by its process.
 func (s *Site) Decide(ctx context.Context, v Verdict) (Decision, error) {
 	id, err := s.waiting(ctx, v.Ref)
 	if err != nil {
@@ -61,7 +70,8 @@ func (s *Site) Decide(ctx context.Context, v Verdict) (Decision, error) {
 	return d, err
 }
 
-// gate finds the open question, which must be the one of step when that is named, and has r answer it.
+// gate finds the open question, which must be the one of step when that is named, and has
+// r answer it.
 func (s *Site) gate(ctx context.Context, r *session.Request, step string) (session.Gate, error) {
 	sess, p, next, err := s.outlook(ctx, r.Session)
 	if err != nil {
@@ -114,7 +124,8 @@ func severalGates(sess *session.Session, open []session.Gate) error {
 	return &session.Error{Code: session.ErrUsage, Message: text, Next: session.Words("name the step that you answer")}
 }
 
-// answer drafts the events of an answer that is given while no process executes the session.
+// answer drafts the events of an answer that is given while no process executes the
+// session.
 func answer(sess *session.Session, r session.Request, question string) ([]session.Draft, error) {
 	if err := resume.Allowed(sess); err != nil {
 		return nil, err
@@ -131,12 +142,13 @@ func answer(sess *session.Session, r session.Request, question string) ([]sessio
 	return drafts, nil
 }
 
-// decision writes the events of a decision, in the place of the request asked (0: there is none) that was
-// left unanswered. It adds to out what else it did.
+// decision writes the events of a decision, in the place of the request asked (0: there
+// is none) that was left unanswered. It adds to out what else it did.
 type decision func(w *local.Writer, asked int64, out *Decision) error
 
-// decide writes events when nobody holds the session's lock, and otherwise leaves a request
-// for the holder; also then it writes them where the holder ends without an answer.
+// decide writes events when nobody holds the session's lock, and otherwise leaves a
+// request for the holder; also then it writes them where the holder ends without an
+// answer.
 func (s *Site) decide(ctx context.Context, r session.Request, write decision) (Decision, error) {
 	sess, err := s.store.View(ctx, r.Session)
 	if err != nil {
@@ -167,12 +179,12 @@ func (s *Site) decide(ctx context.Context, r session.Request, write decision) (D
 	return out, nil
 }
 
-// answerTime is how long whoever was asked is given to end or to answer: a signal ends acode within a
-// second.
+// answerTime is how long whoever was asked is given to end or to answer: a signal ends
+// acode within a second.
 const answerTime = 1500 * time.Millisecond
 
-// holdUnanswered takes the session's lock if its holder gives it back without having answered r. nil:
-// it has answered, or goes on for longer than answerTime and will.
+// holdUnanswered takes the session's lock if its holder gives it back without having
+// answered r. nil: it has answered, or goes on for longer than answerTime and will.
 func (s *Site) holdUnanswered(ctx context.Context, r session.Request) (*lock.Lock, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -198,7 +210,8 @@ func (s *Site) holdUnanswered(ctx context.Context, r session.Request) (*lock.Loc
 	}
 }
 
-// write carries a decision out, in the place of a request like r that was left unanswered.
+// write carries a decision out, in the place of a request like r that was left
+// unanswered.
 func (s *Site) write(ctx context.Context, r session.Request, decision decision, out *Decision) error {
 	w, err := s.store.Load(ctx, r.Session)
 	if err != nil {
@@ -211,8 +224,8 @@ func (s *Site) write(ctx context.Context, r session.Request, decision decision, 
 	return errors.Join(err, w.Close())
 }
 
-// asks describes a gate as the engine asks it: the values of inputs and captures are filled in, and
-// its digest binds an answer to that.
+// asks describes a gate as the engine asks it: the values of inputs and captures are
+// filled in, and its digest binds an answer to that.
 func (s *Site) asks(ctx context.Context, sess *session.Session, p *session.Plan, next *session.Continuation, it session.Item) (g session.Gate, digest string, err error) {
 	question := p.Tasks[it.Task-1].Steps[it.Step-1].Approve
 	if strings.Contains(question, "${") {
@@ -252,8 +265,9 @@ func (s *Site) values(ctx context.Context, sess *session.Session, p *session.Pla
 	return values, nil
 }
 
-// approvals tells what is asked and how that was answered, until the next resume has made use of it, and gives
-// the first question that is open, with what a yes to it lets happen; nil: none is.
+// approvals tells what is asked and how that was answered, until the next resume has made
+// use of it, and gives the first question that is open, with what a yes to it lets
+// happen; nil: none is.
 func (s *Site) approvals(ctx context.Context, sess *session.Session, p *session.Plan, next *session.Continuation) (notes []string, open *session.Gate, err error) {
 	if sess.State.Terminal() {
 		return nil, nil, nil
@@ -282,8 +296,9 @@ func (s *Site) approvals(ctx context.Context, sess *session.Session, p *session.
 	return notes, open, nil
 }
 
-// waiting is the session that ref names, or else the only one of this workspace that waits for an answer. Where there
-// are none or several it returns ErrUsage, which lists them.
+// waiting is the session that ref names, or else the only one of this workspace that
+// waits for an answer. Where there are none or several it returns ErrUsage, which lists
+// them.
 func (s *Site) waiting(ctx context.Context, ref string) (session.ID, error) {
 	if ref != "" {
 		return s.store.Find(ctx, ref)

@@ -12,30 +12,38 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Delivery is how delivery to the server stands, as the store tells it: of one session, or of
-// all. The zero value says that no server is configured. Times are microseconds since 1970, 0
-// for never.
+// Delivery is how delivery to the server stands, as the store tells it: of one session,
+// or of all. The zero value says that no server is configured. Times are microseconds
+// since 1970, 0 for never.
 type Delivery struct {
-	session.Heartbeat                   // State is the worst; PID, Command and BeatUS are of the process that delivers
-	session.Backlog                     // Sessions is 0 of one session
-	Link              session.SyncState // of the connection, where it is in trouble and State is another
-	Verified          uint64            // seq up to where the server recomputed the chain; of one session
-	Acked             uint64            // seq that the server acknowledged; of one session
-	Delivers          bool              // a process delivers
-	Lanes             []Lane            // that need a person
-	Now               time.Time
+	// State is the worst; PID, Command and BeatUS are of the process that delivers
+	session.Heartbeat
+	// Sessions is 0 of one session
+	session.Backlog
+	// of the connection, where it is in trouble and State is another
+	Link session.SyncState
+	// seq up to where the server recomputed the chain; of one session
+	Verified uint64
+	// seq that the server acknowledged; of one session
+	Acked uint64
+	// a process delivers
+	Delivers bool
+	// that need a person
+	Lanes []Lane
+	Now   time.Time
 }
 
 // Lane is a session that is parked, fenced or forked, or that went on as another one.
 type Lane struct {
-	Short  string
-	State  session.SyncState
-	Seq    uint64 // of the event that is parked; 0: none is
+	Short string
+	State session.SyncState
+	// of the event that is parked; 0: none is
+	Seq    uint64
 	Reason string
 }
 
-// Delivery is how delivery stands, as the store alone tells it: of one session, or of all when
-// id is empty. It takes no lock, writes nothing and needs no network.
+// Delivery is how delivery stands, as the store alone tells it: of one session, or of all
+// when id is empty. It takes no lock, writes nothing and needs no network.
 func (s *Site) Delivery(ctx context.Context, id session.ID) (Delivery, error) {
 	holder, delivers := s.drainer()
 	if s.Settings.Config.Sync.URL == "" && !delivers {
@@ -102,8 +110,8 @@ func (s *Setup) NoDelivery() Delivery {
 	return d
 }
 
-// drainer gives the process that delivers from this store, if there is one. It knows a server, also
-// where this environment names none.
+// drainer gives the process that delivers from this store, if there is one. It knows a
+// server, also where this environment names none.
 func (s *Setup) drainer() (lock.Holder, bool) {
 	holder, held, err := lock.Read(s.drainerLock())
 	return holder, err == nil && held
@@ -120,9 +128,12 @@ type Health int
 
 // The states of health, the better ones first.
 const (
-	Healthy     Health = iota // all is well, or will soon be
-	Late                      // something has waited for longer than it should
-	NeedsPerson               // nothing is delivered before a person has done something
+	// all is well, or will soon be
+	Healthy Health = iota
+	// something has waited for longer than it should
+	Late
+	// nothing is delivered before a person has done something
+	NeedsPerson
 )
 
 // Health judges how delivery stands.
@@ -138,8 +149,8 @@ func (s *Setup) Health(d Delivery) Health {
 	return Healthy
 }
 
-// notForked returns ErrForked or ErrFenced for a session whose server has another history: to
-// go on with it here would only lengthen what nobody will take.
+// notForked returns ErrForked or ErrFenced for a session whose server has another
+// history: to go on with it here would only lengthen what nobody will take.
 func (s *Site) notForked(ctx context.Context, id session.ID) error {
 	if s.Settings.Config.Sync.URL == "" {
 		return nil
@@ -154,7 +165,8 @@ func (s *Site) notForked(ctx context.Context, id session.ID) error {
 	return forked(id, lane.State, lane.Reason)
 }
 
-// forked is the error for a session whose lane is in state, nil where that is none of these.
+// forked is the error for a session whose lane is in state, nil where that is none of
+// these.
 func forked(id session.ID, state session.SyncState, reason string) error {
 	code := session.ErrForked
 	switch state {
@@ -177,8 +189,8 @@ func (s *Site) wentOn(ctx context.Context, lane session.Lane) error {
 	return &session.Error{Code: session.ErrForked, Message: lane.Reason + "; nothing more is done under this id", Next: session.Do(session.MoveResume, as.Short)}
 }
 
-// LockDrainer takes the lock of the one process that delivers from this store. doing is what
-// others are told of this process. ErrLocked says who has it.
+// LockDrainer takes the lock of the one process that delivers from this store. doing is
+// what others are told of this process. ErrLocked says who has it.
 func (s *Site) LockDrainer(doing string) (*lock.Lock, error) {
 	self, err := lock.Self(doing, s.Now())
 	if err != nil {
@@ -196,9 +208,9 @@ func HolderOf(err error) error {
 	return err
 }
 
-// AskDrainer asks the process that delivers from this store to wait no longer. It leaves word in the time
-// of the lock file, which nothing else depends on, and which only grows: a file system may keep no
-// fraction of a second.
+// AskDrainer asks the process that delivers from this store to wait no longer. It leaves
+// word in the time of the lock file, which nothing else depends on, and which only grows:
+// a file system may keep no fraction of a second.
 func (s *Site) AskDrainer() error {
 	path, before, now := s.drainerLock(), s.DrainerAsked(), s.Now()
 	if err := os.Chtimes(path, now, now); err != nil || s.DrainerAsked().After(before) {

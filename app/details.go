@@ -13,21 +13,27 @@ import (
 // Details is a session with every step.
 type Details struct {
 	Status
-	Titles []string // of the tasks in plan order
+	// of the tasks in plan order
+	Titles []string
 	Steps  []StepDetails
 }
 
 // StepDetails is a step in Details.
 type StepDetails struct {
-	Item    session.Item // Took is how long its latest attempt took, 0 when it is not over
-	Code    session.Code // of a failure
-	Message string       // of a failure or an unknown outcome
-	Output  []string     // the end of what the command of a failure or an unknown outcome wrote
-	Decided []string     // who decided about an unknown outcome of this attempt, and of the one before it
+	// Took is how long its latest attempt took, 0 when it is not over
+	Item session.Item
+	// of a failure
+	Code session.Code
+	// of a failure or an unknown outcome
+	Message string
+	// the end of what the command of a failure or an unknown outcome wrote
+	Output []string
+	// who decided about an unknown outcome of this attempt, and of the one before it
+	Decided []string
 }
 
-// Details shows a session with every step, and the end of what a failed one wrote; with more, further of it and
-// what the others wrote. ref is as in Status.
+// Details shows a session with every step, and the end of what a failed one wrote; with
+// more, further of it and what the others wrote. ref is as in Status.
 func (s *Site) Details(ctx context.Context, ref string, more bool) (Details, error) {
 	var v Details
 	id, err := s.subject(ctx, ref)
@@ -65,8 +71,8 @@ func (s *Site) Details(ctx context.Context, ref string, more bool) (Details, err
 	return v, nil
 }
 
-// decided says who decided about an unknown outcome: of this attempt, by its receipt, and of the one before,
-// with what that one wrote.
+// decided says who decided about an unknown outcome: of this attempt, by its receipt, and
+// of the one before, with what that one wrote.
 func (s *Site) decided(ctx context.Context, id session.ID, st *session.StepState, more bool) (lines []string, err error) {
 	var began session.StepStartedData
 	if err := s.eventAt(ctx, id, st.StartSeq, &began); err != nil {
@@ -108,8 +114,9 @@ func (s *Site) eventAt(ctx context.Context, id session.ID, seq uint64, data any)
 	return events[0].Decode(data)
 }
 
-// wrote gives the end of what a step wrote or found, as the receipt in event seq keeps it. Of a
-// command that is its standard error, else its standard output; with more both, and more of them.
+// wrote gives the end of what a step wrote or found, as the receipt in event seq keeps
+// it. Of a command that is its standard error, else its standard output; with more both,
+// and more of them.
 func (s *Site) wrote(ctx context.Context, id session.ID, seq uint64, more bool) []string {
 	outputs, err := s.outputs(ctx, id, seq, more)
 	if err != nil {
@@ -118,7 +125,8 @@ func (s *Site) wrote(ctx context.Context, id session.ID, seq uint64, more bool) 
 	return s.ends(ctx, outputs, more)
 }
 
-// ends gives the end of the first of outputs that is not empty; with more that of each, and more of it.
+// ends gives the end of the first of outputs that is not empty; with more that of each,
+// and more of it.
 func (s *Site) ends(ctx context.Context, outputs []session.Output, more bool) []string {
 	count, limit := 20, 4<<10
 	if more {

@@ -19,7 +19,8 @@ import (
 	"github.com/acode-dev/acode/workspace"
 )
 
-// Directory gives the directory to work in as a session will know it; empty is the current one.
+// Directory gives the directory to work in as a session will know it; empty is the
+// current one.
 func Directory(dir string) (string, error) {
 	if dir == "" {
 		dir = "."
@@ -32,8 +33,8 @@ func Directory(dir string) (string, error) {
 	return abs, nil
 }
 
-// realDir gives the absolute path, without symbolic links, of a directory that can be entered
-// and read.
+// realDir gives the absolute path, without symbolic links, of a directory that can be
+// entered and read.
 func realDir(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err == nil {
@@ -113,7 +114,8 @@ func within(dir, path string) bool {
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 }
 
-// resolved gives path without symbolic links, as far as it exists: a store is looked for before it is made.
+// resolved gives path without symbolic links, as far as it exists: a store is looked for
+// before it is made.
 func resolved(path string) string {
 	for dir, rest := path, ""; ; dir, rest = filepath.Dir(dir), filepath.Join(filepath.Base(dir), rest) {
 		if real, err := filepath.EvalSymlinks(dir); err == nil || dir == filepath.Dir(dir) {

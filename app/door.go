@@ -27,26 +27,29 @@ const (
 	Retry    = resume.StrategyRetry
 )
 
-// ContinueOnChanges is the value of resume.changed_files_action that accepts changed files.
+// ContinueOnChanges is the value of resume.changed_files_action that accepts changed
+// files.
 const ContinueOnChanges = string(resume.ChangesContinue)
 
-// Person answers what no policy may decide. Where no one can be asked, each method answers as
-// NoPerson does.
+// Person answers what no policy may decide. Where no one can be asked, each method
+// answers as NoPerson does.
 type Person interface {
 	engine.Person
 
-	// Changed asks whether to continue the session of from although files changed; view shows such a file.
+	// Changed asks whether to continue the session of from although files changed; view
+	// shows such a file.
 	Changed(ctx context.Context, from Origin, changed []session.ChangedFile, view func(session.ChangedFile) []string) (bool, error)
 
 	// InProgress asks how to handle foreign content under a step.
 	InProgress(ctx context.Context, id session.StepID, foreign []session.FileState) (Strategy, error)
 
-	// Confirm shows the sessions that were found, of which the first stands at the position that at gives,
-	// and asks which to resume: one of the first few, or -1 for none.
+	// Confirm shows the sessions that were found, of which the first stands at the
+	// position that at gives, and asks which to resume: one of the first few, or -1 for
+	// none.
 	Confirm(ctx context.Context, found []Row, at func() (Position, error)) (int, error)
 
-	// Secret asks for the value of a param that is not recorded, in a way that no one can read along. An
-	// empty one is none.
+	// Secret asks for the value of a param that is not recorded, in a way that no one can
+	// read along. An empty one is none.
 	Secret(ctx context.Context, name, about string) (string, error)
 
 	// Cancel asks whether a request to cancel that has had no answer still counts.
@@ -61,13 +64,14 @@ func (o Origin) Again(words string) session.Hint {
 	return session.Hint{Text: words, Do: session.MoveBeginAgain, Session: o.Short, Path: o.PlanFile}
 }
 
-// Door is the side that asked for a session to be carried out: a command line, or a program.
+// Door is the side that asked for a session to be carried out: a command line, or a
+// program.
 type Door interface {
 	Person
 
-	// Begin is called once, when the session is in hand and before the first notice, with how
-	// delivery stands. The session is carried out under the context that it returns; again is
-	// closed when the session is asked a second time to end.
+	// Begin is called once, when the session is in hand and before the first notice, with
+	// how delivery stands. The session is carried out under the context that it returns;
+	// again is closed when the session is asked a second time to end.
 	Begin(ctx context.Context, delivery Delivery) (work context.Context, again <-chan struct{})
 
 	// Notice tells what happens. It may be called from several goroutines at once.

@@ -25,42 +25,53 @@ type environment struct {
 	root  *workspace.Root
 	blobs engine.Blobs
 	plan  *session.Plan
-	door  *redact.Redactor // of the content that people see
-	git   *gitAsked        // begun before; nil: asked when it is needed
-	seen  *seen            // what validation found; nil: nothing is passed on
-	kept  *kept            // never nil
+	// of the content that people see
+	door *redact.Redactor
+	// begun before; nil: asked when it is needed
+	git *gitAsked
+	// what validation found; nil: nothing is passed on
+	seen *seen
+	// never nil
+	kept *kept
 }
 
 func newEnvironment(root *workspace.Root, blobs engine.Blobs, plan *session.Plan, door *redact.Redactor) environment {
 	return environment{root: root, blobs: blobs, plan: plan, door: door, kept: &kept{}}
 }
 
-// kept is the manifest that the session has, whole or as a row of differences, each of which names the
-// one before it.
+// kept is the manifest that the session has, whole or as a row of differences, each of
+// which names the one before it.
 type kept struct {
-	name  string // of the last one
-	links int    // how many they are
+	// of the last one
+	name string
+	// how many they are
+	links int
 	state *workspace.Manifest
-	watch *workspace.Watch // begins with it; nil before this process has taken a snapshot
+	// begins with it; nil before this process has taken a snapshot
+	watch *workspace.Watch
 }
 
 // maxLinks bounds how many manifests a resume reads.
 const maxLinks = 32
 
-// seen is what validation found out and the snapshot that follows at once need not find out again.
-// The session then goes on from exactly the state that was judged.
+// seen is what validation found out and the snapshot that follows at once need not find
+// out again. The session then goes on from exactly the state that was judged.
 type seen struct {
-	manifest string // the one that nothing differs from; empty: there is none
-	byGit    bool   // git chose its files
-	sameGit  bool   // git said what it had said before
+	// the one that nothing differs from; empty: there is none
+	manifest string
+	// git chose its files
+	byGit bool
+	// git said what it had said before
+	sameGit bool
 }
 
 // gitAsked is a question to git whose answer is awaited while other work goes on.
 type gitAsked struct {
 	cancel context.CancelFunc
-	done   chan struct{} // closed when state and err are there
-	state  workspace.Git
-	err    error
+	// closed when state and err are there
+	done  chan struct{}
+	state workspace.Git
+	err   error
 }
 
 // askGit begins to ask git for the state of dir.
@@ -136,8 +147,8 @@ func (e environment) load(ctx context.Context, name string) error {
 	return nil
 }
 
-// look keeps what differs in the workspace from the last snapshot or look and gives its name; empty: nothing
-// does.
+// look keeps what differs in the workspace from the last snapshot or look and gives its
+// name; empty: nothing does.
 func (e environment) look(ctx context.Context) (string, error) {
 	k := e.kept
 	if k.watch == nil {
@@ -166,8 +177,8 @@ func (e environment) stage(ctx context.Context, m *workspace.Manifest) (string, 
 	return ref.Hash, err
 }
 
-// racy reports whether m has files whose stat may hide a change. Each look at it would read them
-// again, which a new manifest spares.
+// racy reports whether m has files whose stat may hide a change. Each look at it would
+// read them again, which a new manifest spares.
 func racy(m *workspace.Manifest) bool {
 	return slices.ContainsFunc(m.Entries, func(f session.FileState) bool { return f.Racy })
 }
@@ -217,8 +228,8 @@ func (e environment) GitChanges(ctx context.Context, git string) ([]string, erro
 	return lines, nil
 }
 
-// Suspicious implements resume.Environment: only added lines are judged, so only files whose
-// old content is held.
+// Suspicious implements resume.Environment: only added lines are judged, so only files
+// whose old content is held.
 func (e environment) Suspicious(ctx context.Context, changed []session.ChangedFile) []string {
 	var out []string
 	for _, c := range changed {
@@ -233,8 +244,8 @@ func (e environment) Suspicious(ctx context.Context, changed []session.ChangedFi
 	return out
 }
 
-// both gives the old and the new content of a changed file for people to see, when both are at
-// hand. A file that is gone holds nothing.
+// both gives the old and the new content of a changed file for people to see, when both
+// are at hand. A file that is gone holds nothing.
 func (e environment) both(ctx context.Context, c session.ChangedFile) (before, now []byte, ok bool) {
 	if c.Old == "" || c.Size > maxShown {
 		return nil, nil, false
@@ -256,8 +267,8 @@ func (e environment) both(ctx context.Context, c session.ChangedFile) (before, n
 	return before, e.door.Bytes(now), err == nil
 }
 
-// held finds content by its hash, unless it is too large to be shown: among the blobs, or in the
-// plan that wrote it.
+// held finds content by its hash, unless it is too large to be shown: among the blobs, or
+// in the plan that wrote it.
 func (e environment) held(ctx context.Context, hash string) ([]byte, bool) {
 	if r, err := e.blobs.Open(ctx, hash); err == nil {
 		defer r.Close()
@@ -274,8 +285,8 @@ func (e environment) held(ctx context.Context, hash string) ([]byte, bool) {
 	return nil, false
 }
 
-// view shows a changed file to a person: a diff where the old content is held, else what is
-// known of it.
+// view shows a changed file to a person: a diff where the old content is held, else what
+// is known of it.
 func (e environment) view(c session.ChangedFile) []string {
 	before, now, ok := e.both(context.Background(), c)
 	if ok {
@@ -302,7 +313,8 @@ func (e environment) view(c session.ChangedFile) []string {
 	return []string{line}
 }
 
-// Snapshot implements resume.Environment. What validation has just seen is not looked at again.
+// Snapshot implements resume.Environment. What validation has just seen is not looked at
+// again.
 func (e environment) Snapshot(ctx context.Context, planned []string) (shot resume.Snapshot, err error) {
 	if e.git == nil {
 		e.git = askGit(ctx, e.root.Dir())
@@ -321,8 +333,8 @@ func (e environment) Snapshot(ctx context.Context, planned []string) (shot resum
 	return shot, err
 }
 
-// manifest gives the manifest that validation found nothing to differ from, as long as git, which
-// chooses the files, says what it said then; else it makes one.
+// manifest gives the manifest that validation found nothing to differ from, as long as
+// git, which chooses the files, says what it said then; else it makes one.
 func (e environment) manifest(ctx context.Context, planned []string) (string, error) {
 	if e.seen != nil && e.seen.manifest != "" {
 		git, err := e.git.wait(ctx)
@@ -346,7 +358,8 @@ func (e environment) manifest(ctx context.Context, planned []string) (string, er
 	return name, err
 }
 
-// Keep implements resume.Environment. What is no plain file is not kept: no step overwrites it.
+// Keep implements resume.Environment. What is no plain file is not kept: no step
+// overwrites it.
 func (e environment) Keep(ctx context.Context, changed []session.ChangedFile) ([]session.FileState, error) {
 	known := make([]session.FileState, len(changed))
 	for i, c := range changed {

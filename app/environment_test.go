@@ -24,10 +24,11 @@ import (
 
 // judged is a workspace with a session's store and the manifest of a first snapshot.
 type judged struct {
-	t     *testing.T
-	env   environment
-	dir   string
-	calls string // a line for each time that git was started
+	t   *testing.T
+	env environment
+	dir string
+	// a line for each time that git was started
+	calls string
 	shot  resume.Snapshot
 }
 
@@ -40,8 +41,8 @@ func inGit(t *testing.T, dir string, args ...string) {
 	}
 }
 
-// newJudged makes the workspace, with a repository or without, by a clock that runs ahead, so that
-// no file counts as touched just now.
+// newJudged makes the workspace, with a repository or without, by a clock that runs
+// ahead, so that no file counts as touched just now.
 func newJudged(t *testing.T, git bool) *judged {
 	t.Helper()
 	ctx := context.Background()
@@ -108,8 +109,8 @@ func (j *judged) snapshot() resume.Snapshot {
 	return shot
 }
 
-// again validates against the first snapshot and takes the next. It gives how often git was
-// started, and how many files had changed.
+// again validates against the first snapshot and takes the next. It gives how often git
+// was started, and how many files had changed.
 func (j *judged) again() (shot resume.Snapshot, started, changed int) {
 	j.t.Helper()
 	ctx := context.Background()
@@ -134,7 +135,8 @@ func (j *judged) again() (shot resume.Snapshot, started, changed int) {
 	return shot, strings.Count(string(b), "\n"), len(files)
 }
 
-// The snapshot after a validation that found nothing is what was judged, and costs nothing more.
+// The snapshot after a validation that found nothing is what was judged, and costs
+// nothing more.
 func TestSnapshotIsWhatWasJudged(t *testing.T) {
 	for git, want := range map[bool]int{false: 0, true: 2} {
 		j := newJudged(t, git)
@@ -145,8 +147,8 @@ func TestSnapshotIsWhatWasJudged(t *testing.T) {
 	}
 }
 
-// What changed is in the next manifest, whether the files, what git lists or what it says of
-// itself differs.
+// What changed is in the next manifest, whether the files, what git lists or what it says
+// of itself differs.
 func TestSnapshotAnewAfterChanges(t *testing.T) {
 	for name, change := range map[string]func(*judged){
 		"modified":   func(j *judged) { j.put("a", "22") },
@@ -245,8 +247,8 @@ func hashOf(content string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// However many commands change something, a resume reads a bounded number of manifests, and they add up to the
-// workspace as the last one left it.
+// However many commands change something, a resume reads a bounded number of manifests,
+// and they add up to the workspace as the last one left it.
 func TestLooksAreKeptInARow(t *testing.T) {
 	j := newJudged(t, false)
 	ctx := context.Background()

@@ -12,10 +12,12 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// ThisRun makes Follow begin where the process began that executes the session, or executed it last.
+// ThisRun makes Follow begin where the process began that executes the session, or
+// executed it last.
 const ThisRun = math.MaxUint64
 
-// How often Follow looks whether something was committed, and after how many looks it reads in any case.
+// How often Follow looks whether something was committed, and after how many looks it
+// reads in any case.
 const (
 	followEvery = 100 * time.Millisecond
 	readAnyway  = 50
@@ -23,8 +25,10 @@ const (
 
 // Following says what of a session is wanted.
 type Following struct {
-	Ref   string // as in Status
-	After uint64 // the event behind which it begins, or ThisRun
+	// as in Status
+	Ref string
+	// the event behind which it begins, or ThisRun
+	After uint64
 	Lines Lines
 }
 
@@ -33,15 +37,19 @@ type Lines int
 
 // What a follower may want to see of what commands write.
 const (
-	NoLines   Lines = iota
-	LiveLines       // while they run
-	AllLines        // also what was written before anybody followed, as far as it was kept
+	NoLines Lines = iota
+	// while they run
+	LiveLines
+	// also what was written before anybody followed, as far as it was kept
+	AllLines
 )
 
-// Follow tells what happens in a session that another process executes, from its events above seq After, until no
-// process executes it any more, and gives how it stands then. What it tells of an event is what that process tells of
-// it, and carries its seq: with the last of these, another Follow neither misses nor repeats anything. Lines of output
-// carry none, and come before the end of their command. It takes no lock and writes nothing.
+// Follow tells what happens in a session that another process executes, from its events
+// above seq After, until no process executes it any more, and gives how it stands then.
+// What it tells of an event is what that process tells of it, and carries its seq: with
+// the last of these, another Follow neither misses nor repeats anything. Lines of output
+// carry none, and come before the end of their command. It takes no lock and writes
+// nothing.
 func (s *Site) Follow(ctx context.Context, o Following, tell func(session.Notice)) (session.Result, error) {
 	id, err := s.subject(ctx, o.Ref)
 	if err != nil {
@@ -51,7 +59,8 @@ func (s *Site) Follow(ctx context.Context, o Following, tell func(session.Notice
 	if err != nil {
 		return session.Result{}, err
 	}
-	var mu sync.Mutex // lines come while events are told
+	// lines come while events are told
+	var mu sync.Mutex
 	f := &follower{
 		Site: s, lines: o.Lines, facts: s.facts(ctx, p, next), sess: sess, after: o.After, split: split(p), open: map[session.StepID]*attended{},
 		tell: func(n session.Notice) {
@@ -99,25 +108,31 @@ type follower struct {
 	after uint64
 	split map[session.StepID]bool
 	tell  func(session.Notice)
-	seq   uint64         // of the last event that was read
-	last  session.Notice // that was told
-	held  []held
-	out   *outputs
-	open  map[session.StepID]*attended // the commands that were started and have no receipt
+	// of the last event that was read
+	seq uint64
+	// that was told
+	last session.Notice
+	held []held
+	out  *outputs
+	// the commands that were started and have no receipt
+	open map[session.StepID]*attended
 }
 
 // held is a notice that is to be told.
 type held struct {
 	session.Notice
-	key    string                 // of the command that it is the end of
-	result *session.CommandResult // of that, if there is one
+	// of the command that it is the end of
+	key string
+	// of that, if there is one
+	result *session.CommandResult
 }
 
 // attended is a command that runs, as far as events tell.
 type attended struct {
 	key  string
 	item session.Item
-	atUS int64 // its start
+	// its start
+	atUS int64
 	told bool
 }
 
@@ -257,8 +272,8 @@ func (f *follower) wrote(ctx context.Context, h held) error {
 	return errors.Join(f.kept(ctx, h.result, stdout, stderr), stdout.close(), stderr.close())
 }
 
-// attend tells what the commands write that run. One whose start was told to another follower, or by a process before,
-// is told to run.
+// attend tells what the commands write that run. One whose start was told to another
+// follower, or by a process before, is told to run.
 func (f *follower) attend(ctx context.Context) error {
 	if f.lines == NoLines || len(f.open) == 0 {
 		return nil
@@ -287,17 +302,20 @@ func (f *follower) attend(ctx context.Context) error {
 	return nil
 }
 
-// teller is the journal of a session that this process executes, and has what its door is told of an event made from
-// that event.
+// teller is the journal of a session that this process executes, and has what its door is
+// told of an event made from that event.
 type teller struct {
 	*local.Writer
 	door func(session.Notice)
 
 	mu    sync.Mutex
 	facts session.Facts
-	seq   uint64                       // of the last event that facts has
-	made  map[telling][]session.Notice // and not told yet
-	last  session.Notice               // how the session came to rest
+	// of the last event that facts has
+	seq uint64
+	// and not told yet
+	made map[telling][]session.Notice
+	// how the session came to rest
+	last session.Notice
 }
 
 // telling is what a notice is about.

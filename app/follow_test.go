@@ -23,8 +23,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// TestMain makes this binary the processes of a test too: one that executes a session, one that follows it, and the
-// supervisor of its commands.
+// TestMain makes this binary the processes of a test too: one that executes a session,
+// one that follows it, and the supervisor of its commands.
 func TestMain(m *testing.M) {
 	var err error
 	switch role := os.Getenv("ACODE_TEST_FOLLOW"); {
@@ -192,7 +192,8 @@ func random(r *rand.Rand) *session.Plan {
 	return p
 }
 
-// child starts this binary in a role. It is killed after some milliseconds, where they are not 0.
+// child starts this binary in a role. It is killed after some milliseconds, where they
+// are not 0.
 func child(t *testing.T, dir, role string, after uint64, ms int) (out []byte) {
 	t.Helper()
 	self, err := os.Executable()
@@ -234,8 +235,9 @@ func parse(t *testing.T, text []byte) (facts []said) {
 	return facts
 }
 
-// Over random runs and kills, what followers saw, which are killed and go on behind the last fact that they told, is
-// the history: each fact once, in its order. What the executing processes told is part of it.
+// Over random runs and kills, what followers saw, which are killed and go on behind the
+// last fact that they told, is the history: each fact once, in its order. What the
+// executing processes told is part of it.
 func TestFollowSeesTheHistory(t *testing.T) {
 	runs := 6
 	if testing.Short() {

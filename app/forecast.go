@@ -13,16 +13,20 @@ import (
 
 // Forecast is what a resume would do.
 type Forecast struct {
-	Session    *session.Session
-	Checkpoint Position // of the last checkpoint's step; zero: none yet
+	Session *session.Session
+	// of the last checkpoint's step; zero: none yet
+	Checkpoint Position
 	Next       session.Continuation
 	Changed    []session.ChangedFile
 	Warnings   []string
-	Edited     session.Hint // the plan file was edited since; zero: it was not
-	Delivery   Delivery     // of this session
+	// the plan file was edited since; zero: it was not
+	Edited session.Hint
+	// of this session
+	Delivery Delivery
 }
 
-// Forecast says what a resume would do. It takes no lock and changes no byte. ref is as in Resume.
+// Forecast says what a resume would do. It takes no lock and changes no byte. ref is as
+// in Resume.
 func (s *Site) Forecast(ctx context.Context, ref string, c Choices) (Forecast, error) {
 	id, err := s.pick(ctx, ref, nil)
 	if err != nil {
@@ -92,7 +96,8 @@ func checkpointName(r local.LoadReport) string {
 	return fmt.Sprintf("seq %d", r.Checkpoint)
 }
 
-// odd says what of a session is not as it was written, and does not keep it from being continued.
+// odd says what of a session is not as it was written, and does not keep it from being
+// continued.
 func odd(r local.LoadReport) []string {
 	lines := slices.Clone(r.Warnings)
 	if r.BadCheckpoint != "" {

@@ -12,20 +12,23 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Fork is a session on its way to another id, because the server has another history of it. No
-// process executes the session meanwhile. Release it.
+// Fork is a session on its way to another id, because the server has another history of
+// it. No process executes the session meanwhile. Release it.
 type Fork struct {
-	Old     *session.Session
-	New     session.Summary           // the zero value until it was made
-	Unknown map[session.StepID]string // commands in progress whose outcome is unknown, with why
+	Old *session.Session
+	// the zero value until it was made
+	New session.Summary
+	// commands in progress whose outcome is unknown, with why
+	Unknown map[session.StepID]string
 
-	site     *Site
-	lock     *lock.Lock
-	finished map[session.StepID]int // commands in progress with a result, by attempt
+	site *Site
+	lock *lock.Lock
+	// commands in progress with a result, by attempt
+	finished map[session.StepID]int
 }
 
-// Fork takes the session that ref names, so that no process executes it. doing is what others are told of
-// this process.
+// Fork takes the session that ref names, so that no process executes it. doing is what
+// others are told of this process.
 func (s *Site) Fork(ctx context.Context, ref, doing string) (*Fork, error) {
 	id, err := s.store.Find(ctx, ref)
 	if err != nil {
@@ -47,7 +50,8 @@ func (s *Site) Fork(ctx context.Context, ref, doing string) (*Fork, error) {
 // Release lets others have the session again.
 func (f *Fork) Release() error { return f.lock.Release() }
 
-// Make makes the new session unless it was made before; shared is the last event that the server has too.
+// Make makes the new session unless it was made before; shared is the last event that the
+// server has too.
 func (f *Fork) Make(ctx context.Context, shared uint64) error {
 	if f.New.ID == "" {
 		if err := f.make(ctx, shared); err != nil {
@@ -76,8 +80,8 @@ func (f *Fork) make(ctx context.Context, shared uint64) error {
 	return err
 }
 
-// adopt gives the new session the results of commands before it is there: without them it would
-// run the commands again.
+// adopt gives the new session the results of commands before it is there: without them it
+// would run the commands again.
 func (f *Fork) adopt(ctx context.Context, to session.ID) error {
 	if len(f.finished) == 0 {
 		return nil

@@ -15,7 +15,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// A session whose process ended between the looks at the store and at its lock is not called interrupted.
+// A session whose process ended between the looks at the store and at its lock is not
+// called interrupted.
 func TestEndedBetweenTwoLooks(t *testing.T) {
 	ctx := context.Background()
 	cfg := &config.Loaded{}

@@ -16,8 +16,8 @@ import (
 // pageEvents is how many events of a session are in memory together.
 const pageEvents = 1000
 
-// History gives the events of a session, oldest first. ref is as in Status. What is damaged comes as an error
-// of code ErrCorrupt, and is left out.
+// History gives the events of a session, oldest first. ref is as in Status. What is
+// damaged comes as an error of code ErrCorrupt, and is left out.
 func (s *Site) History(ctx context.Context, ref string) (iter.Seq2[session.Event, error], error) {
 	id, err := s.subject(ctx, ref)
 	if err != nil {
@@ -51,12 +51,13 @@ func (s *Site) events(ctx context.Context, id session.ID, after uint64) iter.Seq
 // Export is everything that the store tells of a session.
 type Export struct {
 	Row
-	Plan   json.RawMessage // redacted; empty when it is damaged
+	// redacted; empty when it is damaged
+	Plan   json.RawMessage
 	Events iter.Seq2[session.Event, error]
 }
 
-// Export gives everything that the store tells of a session; what is damaged is left out. ref is as in Status. An
-// error of code ErrCorrupt comes with the rest.
+// Export gives everything that the store tells of a session; what is damaged is left out.
+// ref is as in Status. An error of code ErrCorrupt comes with the rest.
 func (s *Site) Export(ctx context.Context, ref string) (Export, error) {
 	id, err := s.subject(ctx, ref)
 	if err != nil {
@@ -84,8 +85,8 @@ type Verified = local.VerifyReport
 // Problem is something that Verify found wrong.
 type Problem = local.Problem
 
-// Verify replays a session from its first event and checks every hash, signature and blob; every session
-// when ref is empty. It changes nothing.
+// Verify replays a session from its first event and checks every hash, signature and
+// blob; every session when ref is empty. It changes nothing.
 func (s *Site) Verify(ctx context.Context, ref string) (Verified, error) {
 	var id session.ID
 	if ref != "" {

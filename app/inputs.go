@@ -25,7 +25,8 @@ func surroundings(digest func(name, value string) string) session.Environment {
 	return e
 }
 
-// reader finds the variables that a command and its check read. A plan repeats texts: each is read once.
+// reader finds the variables that a command and its check read. A plan repeats texts:
+// each is read once.
 func reader() func(*session.Run) []string {
 	known := map[string][]string{}
 	of := func(text string) []string {
@@ -62,8 +63,8 @@ func (w *work) record(ctx context.Context) error {
 	return nil
 }
 
-// restore reads the inputs of a session that goes on, and says how this process differs from them.
-// person may give a secret param that is missing.
+// restore reads the inputs of a session that goes on, and says how this process differs
+// from them. person may give a secret param that is missing.
 func (w *work) restore(ctx context.Context, person Person) (resume.Inputs, error) {
 	var found resume.Inputs
 	var err error
@@ -98,7 +99,8 @@ func (w *work) restore(ctx context.Context, person Person) (resume.Inputs, error
 	return found, nil
 }
 
-// askFor has person give the secret param name; a variable that is no param has to be set.
+// askFor has person give the secret param name; a variable that is no param has to be
+// set.
 func (w *work) askFor(ctx context.Context, person Person, name string) error {
 	param := paramOf(w.plan, name)
 	if param == nil {
@@ -112,8 +114,8 @@ func (w *work) askFor(ctx context.Context, person Person, name string) error {
 	return err
 }
 
-// learnInputs makes known the secrets among the inputs: params whose names say so, and the values of those
-// that are not recorded, as far as lookup has them.
+// learnInputs makes known the secrets among the inputs: params whose names say so, and
+// the values of those that are not recorded, as far as lookup has them.
 func (w *work) learnInputs() {
 	if w.params.Secrets == nil {
 		w.params.Secrets = map[string]string{}
@@ -147,11 +149,13 @@ func (w *work) renewed(ctx context.Context, begin []session.Draft, names []strin
 // Params are the values of a plan's params at the start of a session.
 type Params struct {
 	Recorded map[string]string
-	Secrets  map[string]string // never recorded
+	// never recorded
+	Secrets map[string]string
 }
 
-// NewParams fills in for the params of p what given, the environment (secrets alone) and the defaults
-// say. It returns ErrUsage for a name that p does not know and for a value that is none of the choices.
+// NewParams fills in for the params of p what given, the environment (secrets alone) and
+// the defaults say. It returns ErrUsage for a name that p does not know and for a value
+// that is none of the choices.
 func NewParams(p *session.Plan, given map[string]string, environment func(string) (string, bool)) (Params, error) {
 	for name := range given {
 		if paramOf(p, name) == nil {
@@ -196,8 +200,8 @@ func (v Params) take(param session.Param, value string) error {
 	return nil
 }
 
-// Complete asks for the secret params that are missing, and gives the required ones that have no value
-// then. ask gives an empty value where no person can be asked.
+// Complete asks for the secret params that are missing, and gives the required ones that
+// have no value then. ask gives an empty value where no person can be asked.
 func (v Params) Complete(ctx context.Context, p *session.Plan, ask func(ctx context.Context, name, about string) (string, error)) (missing []session.Param, err error) {
 	for _, param := range p.Params {
 		_, recorded := v.Recorded[param.Name]

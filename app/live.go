@@ -16,21 +16,27 @@ import (
 )
 
 const (
-	maxPiece = 64 << 10    // of a line that is told; a longer line is told in several pieces
-	maxLate  = 64 << 10    // of what a command wrote, told after its end however long that takes: its receipt waits for it
-	lateTime = time.Second // how long more than that is told
+	// of a line that is told; a longer line is told in several pieces
+	maxPiece = 64 << 10
+	// of what a command wrote, told after its end however long that takes: its receipt
+	// waits for it
+	maxLate = 64 << 10
+	// how long more than that is told
+	lateTime = time.Second
 )
 
-// outputs tells what commands write, line by line. A command of which a value is captured must be left out: before the
-// value is known, it cannot be masked.
+// outputs tells what commands write, line by line. A command of which a value is captured
+// must be left out: before the value is known, it cannot be masked.
 type outputs struct {
-	dir    string // of the commands of the session
+	// of the commands of the session
+	dir    string
 	masked func(io.Writer) *redact.Stream
 	now    func() time.Time
 	tell   func(session.Notice)
 
-	mu      sync.Mutex
-	running map[string]*liveLines // by key
+	mu sync.Mutex
+	// by key
+	running map[string]*liveLines
 }
 
 func (s *Site) liveOutputs(id session.ID, tell func(session.Notice)) *outputs {
@@ -45,7 +51,8 @@ func (o *outputs) lines(it session.Item, stream session.Stream) *liveLines {
 	return l
 }
 
-// begin tells what the command of key writes, until end. It does nothing where that goes on already.
+// begin tells what the command of key writes, until end. It does nothing where that goes
+// on already.
 func (o *outputs) begin(it session.Item, key string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -67,8 +74,8 @@ func (o *outputs) begin(it session.Item, key string) {
 	}()
 }
 
-// end tells what the command of key has written by now, and then nothing of it any more. It gives how many lines were
-// told of it.
+// end tells what the command of key has written by now, and then nothing of it any more.
+// It gives how many lines were told of it.
 func (o *outputs) end(key string) (told int) {
 	o.mu.Lock()
 	l := o.running[key]
@@ -102,8 +109,8 @@ type watched struct {
 	items map[session.StepID]session.Item
 }
 
-// Run implements engine.Commands. Of a command that is over, all was told. What one writes is told until then, also
-// while nobody waits for it.
+// Run implements engine.Commands. Of a command that is over, all was told. What one
+// writes is told until then, also while nobody waits for it.
 func (w *watched) Run(ctx context.Context, req session.CommandRequest) (session.CommandRecord, error) {
 	if key, err := session.ParseKey(req.Key); err == nil && !req.Split {
 		w.out.begin(w.items[key.Step], req.Key)
@@ -133,30 +140,40 @@ func (w *watched) over(key string, rec session.CommandRecord, err error) (sessio
 
 // liveLines tells one output of a command, line by line.
 type liveLines struct {
-	masked    *redact.Stream
-	now       func() time.Time
-	tell      func(session.Notice)
-	item      *session.Item
-	stream    session.Stream
-	unwatched int64  // bytes at the beginning that were written while no acode looked
-	seen      int64  // bytes that were taken
-	skip      int64  // of them, those that this look gives again
-	late      int64  // bytes that were taken after ctx, since lateFrom
-	rest      []byte // masked, of a line that is not complete
-	told      int    // lines
-	known     int    // of them, those that were told before and are not told again
+	masked *redact.Stream
+	now    func() time.Time
+	tell   func(session.Notice)
+	item   *session.Item
+	stream session.Stream
+	// bytes at the beginning that were written while no acode looked
+	unwatched int64
+	// bytes that were taken
+	seen int64
+	// of them, those that this look gives again
+	skip int64
+	// bytes that were taken after ctx, since lateFrom
+	late int64
+	// masked, of a line that is not complete
+	rest []byte
+	// lines
+	told int
+	// of them, those that were told before and are not told again
+	known int
 
-	ctx      context.Context // while it is told what runs; nil: nothing of it does
+	// while it is told what runs; nil: nothing of it does
+	ctx      context.Context
 	lateFrom time.Time
 	stop     context.CancelFunc
 	ended    chan struct{}
 }
 
-// errLate ends the lines of a command that is over and wrote more than is told after its end.
+// errLate ends the lines of a command that is over and wrote more than is told after its
+// end.
 var errLate = errors.New("what the command wrote last is not told")
 
-// follow reads until ctx ends, then what is there. A command that is about to begin may look over for a moment, so only
-// the look after its end is the last one. What cannot be read is not told: the receipt meets the same error and says so.
+// follow reads until ctx ends, then what is there. A command that is about to begin may
+// look over for a moment, so only the look after its end is the last one. What cannot be
+// read is not told: the receipt meets the same error and says so.
 func (l *liveLines) follow(ctx context.Context, dir, key string) {
 	l.ctx = ctx
 	for {

@@ -18,7 +18,8 @@ import (
 	"github.com/acode-dev/acode/workspace"
 )
 
-// take acquires the session's lock and the workspace's; Close of the site releases what it took.
+// take acquires the session's lock and the workspace's; Close of the site releases what
+// it took.
 func (w *work) take(id session.ID) ([]release, error) {
 	self, err := lock.Self(w.commandLine(), w.Now())
 	if err != nil {
@@ -62,7 +63,8 @@ func (s *Site) named(err error) error {
 	return out
 }
 
-// takeWorkspace takes the lock of the workspace by its path, alone, or beside others where it is shared.
+// takeWorkspace takes the lock of the workspace by its path, alone, or beside others
+// where it is shared.
 func (w *work) takeWorkspace(self lock.Holder) (*lock.Lock, error) {
 	dir := w.workspaceLocks(w.Workspace)
 	if w.Settings.Config.Workspace.Share {
@@ -71,8 +73,8 @@ func (w *work) takeWorkspace(self lock.Holder) (*lock.Lock, error) {
 	return lock.AcquireRun(dir, self, w.commandRuns)
 }
 
-// commandRuns reports whether the command that a holder names still runs. A damaged record
-// counts as no: its own session settles that.
+// commandRuns reports whether the command that a holder names still runs. A damaged
+// record counts as no: its own session settles that.
 func (s *Site) commandRuns(h lock.Holder) (bool, error) {
 	rec, err := s.records(h.Session).Look(context.Background(), h.Key)
 	if errors.Is(err, session.ErrCorrupt) {
@@ -126,15 +128,15 @@ func (s *Site) lockedOut(ctx context.Context, id session.ID, err error) error {
 		Message: fmt.Sprintf("Session is locked by another process: %s is executed by %s since %s: %s", sess.Short, h.Process(), h.Since.UTC().Format(time.RFC3339), h.Command)}
 }
 
-// pausing reports whether the pause of a session is the last thing that happened to it: who executed it may give a
-// person time for a second Ctrl-C.
+// pausing reports whether the pause of a session is the last thing that happened to it:
+// who executed it may give a person time for a second Ctrl-C.
 func (s *Site) pausing(ctx context.Context, sess *session.Session) bool {
 	last, err := s.store.Events(ctx, sess.ID, sess.LastSeq-1, 1)
 	return err == nil && sess.State == session.Paused && len(last) == 1 && last[0].Type == session.StateChanged
 }
 
-// hold takes the lock of a session alone, for a change of it that executes nothing. doing is
-// what others are told of this process. ErrLocked says who has it.
+// hold takes the lock of a session alone, for a change of it that executes nothing. doing
+// is what others are told of this process. ErrLocked says who has it.
 func (s *Site) hold(id session.ID, doing string) (*lock.Lock, error) {
 	self, err := lock.Self(doing, s.Now())
 	if err != nil {
@@ -155,9 +157,12 @@ func acquire(path string, h lock.Holder) (*lock.Lock, error) {
 // Locks is who keeps a session from being executed.
 type Locks struct {
 	Session *session.Session
-	Holder  *Holder // nil: no process executes it
-	Notes   []string
-	Beside  session.Hint // a command of another session that runs in the workspace, and how it is ended; zero: none
+	// nil: no process executes it
+	Holder *Holder
+	Notes  []string
+	// a command of another session that runs in the workspace, and how it is ended; zero:
+	// none
+	Beside session.Hint
 }
 
 // Locks tells who holds a session. ref is as in Status.
@@ -209,9 +214,10 @@ func (s *Site) othersHere(ctx context.Context, sess *session.Session) (notes []s
 	return notes, beside, nil
 }
 
-// tidy removes what stays of an acode that was killed here, before session id goes on: contents
-// that it had not written to their end, and the raw outputs of another session, if that was over
-// by then. What cannot be removed stays. It reports whether one was killed, as far as the locks tell.
+// tidy removes what stays of an acode that was killed here, before session id goes on:
+// contents that it had not written to their end, and the raw outputs of another session,
+// if that was over by then. What cannot be removed stays. It reports whether one was
+// killed, as far as the locks tell.
 func (w *work) tidy(ctx context.Context, id session.ID) (killed bool) {
 	var errs []error
 	for _, taken := range w.locks {
@@ -231,8 +237,8 @@ func (w *work) tidy(ctx context.Context, id session.ID) (killed bool) {
 	return killed
 }
 
-// sweepAfter removes what a process left that ended while a session was in state, with nobody to
-// execute it now: a power cut may have taken what the locks said.
+// sweepAfter removes what a process left that ended while a session was in state, with
+// nobody to execute it now: a power cut may have taken what the locks said.
 func (s *Site) sweepAfter(state session.State) {
 	if underWay(state) {
 		s.litter(s.store.Sweep())
@@ -246,7 +252,8 @@ func (s *Site) litter(err error) {
 	}
 }
 
-// sweepWorkspace removes temporary files of earlier steps, which a power cut can bring back.
+// sweepWorkspace removes temporary files of earlier steps, which a power cut can bring
+// back.
 func (w *work) sweepWorkspace(root *workspace.Root) {
 	w.litter(root.Sweep(w.written(), w.keysOver))
 }
@@ -262,8 +269,8 @@ func (w *work) written() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// keysOver gives the keys of all attempts but those in progress, whose temporary files tell how far they
-// came.
+// keysOver gives the keys of all attempts but those in progress, whose temporary files
+// tell how far they came.
 func (w *work) keysOver() (keys []string) {
 	s := w.writer.Session()
 	for id, st := range s.Steps {

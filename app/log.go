@@ -30,8 +30,9 @@ func (s *Setup) openLog() (log *slog.Logger, end func() error, err error) {
 	return slog.New(slog.NewJSONHandler(f, &slog.HandlerOptions{Level: level, ReplaceAttr: s.Redactor.Attr})), f.Close, nil
 }
 
-// LogRefused logs an attempt to resume that ended before its store was open: its configuration, workspace, store or
-// key was refused (NFR-014). It makes no store, and a log that cannot be written changes nothing.
+// LogRefused logs an attempt to resume that ended before its store was open: its
+// configuration, workspace, store or key was refused (NFR-014). It makes no store, and a
+// log that cannot be written changes nothing.
 func (s *Setup) LogRefused(ref string, refusal error) {
 	if info, err := os.Stat(s.home()); err != nil || !info.IsDir() {
 		return
@@ -44,14 +45,15 @@ func (s *Setup) LogRefused(ref string, refusal error) {
 	_ = end() // the record is written
 }
 
-// logRefused logs an attempt to resume that ended before its session was in hand (NFR-014).
+// logRefused logs an attempt to resume that ended before its session was in hand
+// (NFR-014).
 func logRefused(log *slog.Logger, id string, err error) {
 	log.Warn("resume refused", "event", "session_resume_refused", "session_id", id, "code", string(session.CodeOf(err)), "error", err.Error())
 }
 
-// logFile is a log that is renamed away when it has grown too large. Several processes may
-// write to one: records are appended whole, and a rename leaves the others at the old file
-// for no more than one of their records.
+// logFile is a log that is renamed away when it has grown too large. Several processes
+// may write to one: records are appended whole, and a rename leaves the others at the old
+// file for no more than one of their records.
 type logFile struct {
 	mu   sync.Mutex
 	path string
@@ -81,8 +83,8 @@ func logError(place string, err error) error {
 	return &session.Error{Code: session.DiskCode(err, session.ErrStoreIO), Message: "the log cannot be written; nothing was changed", Place: place, Cause: err}
 }
 
-// Write appends one record. A log that cannot be written, on a full disk for one, must never
-// stop a session: the error is dropped.
+// Write appends one record. A log that cannot be written, on a full disk for one, must
+// never stop a session: the error is dropped.
 func (l *logFile) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,8 +95,8 @@ func (l *logFile) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// rotate renames acode.log to acode.log.1, that to .2 and so on, and forgets the last; where
-// none is kept, acode.log itself.
+// rotate renames acode.log to acode.log.1, that to .2 and so on, and forgets the last;
+// where none is kept, acode.log itself.
 func (l *logFile) rotate() {
 	current, err := os.Stat(l.path)
 	mine, err2 := l.f.Stat()

@@ -15,20 +15,26 @@ import (
 
 // Logs says which output of commands is wanted.
 type Logs struct {
-	Ref     string // as in Status
-	Step    string // TASK/STEP; empty: of every step
-	Attempt int    // from 1; 0: the latest one of each step
-	Follow  bool   // also what is still to come, until no process executes the session
+	// as in Status
+	Ref string
+	// TASK/STEP; empty: of every step
+	Step string
+	// from 1; 0: the latest one of each step
+	Attempt int
+	// also what is still to come, until no process executes the session
+	Follow bool
 
-	Begin func(step session.StepID, attempt int) error // called before the output of an attempt; nil: nothing is
+	// called before the output of an attempt; nil: nothing is
+	Begin func(step session.StepID, attempt int) error
 
-	// Tell is told each line, with the time at which it was read where that was while it was written, and first the
-	// session. With it nothing is written, and Begin is not called.
+	// Tell is told each line, with the time at which it was read where that was while it
+	// was written, and first the session. With it nothing is written, and Begin is not
+	// called.
 	Tell func(session.Notice)
 }
 
-// Logs writes to w what commands wrote, in the order in which they were started: all that was kept, redacted, also
-// of one that runs. It takes no lock and changes nothing.
+// Logs writes to w what commands wrote, in the order in which they were started: all that
+// was kept, redacted, also of one that runs. It takes no lock and changes nothing.
 func (s *Site) Logs(ctx context.Context, o Logs, w io.Writer) error {
 	id, err := s.subject(ctx, o.Ref)
 	if err != nil {
@@ -111,15 +117,20 @@ func pause(ctx context.Context) bool {
 // logs is the state of Logs.
 type logs struct {
 	Logs
-	site     *Site
-	id       session.ID
-	to       io.Writer
-	items    map[session.StepID]session.Item // where lines are told
-	split    map[session.StepID]bool         // likewise: steps whose two streams are kept apart
-	after    uint64                          // the last event that was read
+	site *Site
+	id   session.ID
+	to   io.Writer
+	// where lines are told
+	items map[session.StepID]session.Item
+	// likewise: steps whose two streams are kept apart
+	split map[session.StepID]bool
+	// the last event that was read
+	after    uint64
 	attempts []*attempt
-	written  int  // so many attempts
-	found    bool // one that is wanted
+	// so many attempts
+	written int
+	// one that is wanted
+	found bool
 }
 
 // attempt is one start of a command.
@@ -127,8 +138,10 @@ type attempt struct {
 	step   session.StepID
 	number int
 	key    string
-	over   bool                   // there is a receipt
-	result *session.CommandResult // of the receipt; nil: it has none
+	// there is a receipt
+	over bool
+	// of the receipt; nil: it has none
+	result *session.CommandResult
 }
 
 // read takes the events that came since.
@@ -233,8 +246,9 @@ func (l *logs) write(ctx context.Context, a *attempt) error {
 // sinks take what a command wrote.
 type sinks struct {
 	stdout, stderr io.Writer
-	lines          []*liveLines // nil: it is copied as it is, but for secrets
-	close          func() error
+	// nil: it is copied as it is, but for secrets
+	lines []*liveLines
+	close func() error
 }
 
 func (l *logs) sinks(a *attempt) sinks {
@@ -254,7 +268,8 @@ func (l *logs) sinks(a *attempt) sinks {
 	return sinks{stdout, stderr, []*liveLines{stdout, stderr}, func() error { return errors.Join(stdout.close(), stderr.close()) }}
 }
 
-// follow copies what the command of a has written, and what it writes where that is wanted.
+// follow copies what the command of a has written, and what it writes where that is
+// wanted.
 func (t sinks) follow(ctx context.Context, l *logs, a *attempt) (over bool, err error) {
 	dir := l.site.commandDir(l.id)
 	if l.Follow && t.lines != nil {

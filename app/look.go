@@ -13,17 +13,21 @@ import (
 // Row is a session in a list.
 type Row struct {
 	session.Summary
-	Interrupted bool // not terminal, was executing, and no process executes it
-	Running     bool // a process executes it now
+	// not terminal, was executing, and no process executes it
+	Interrupted bool
+	// a process executes it now
+	Running bool
 }
 
-// Position says where in a plan a session stands; positions count from 1. The zero value is
-// nowhere.
+// Position says where in a plan a session stands; positions count from 1. The zero value
+// is nowhere.
 type Position struct {
-	Task  int
-	Tasks int // of the plan
+	Task int
+	// of the plan
+	Tasks int
 	Step  int
-	Steps int // of the task
+	// of the task
+	Steps int
 }
 
 // fewRows is how many of many things a text names that must stay short.
@@ -37,7 +41,8 @@ func (s *Site) List(ctx context.Context, all bool) ([]Row, error) {
 	return s.rows(ctx, s.Workspace)
 }
 
-// Resumable keeps those of rows that a resume would take: no session that runs, is over, or continued elsewhere.
+// Resumable keeps those of rows that a resume would take: no session that runs, is over,
+// or continued elsewhere.
 func (s *Site) Resumable(ctx context.Context, rows []Row) ([]Row, error) {
 	elsewhere := map[session.ID]bool{}
 	if s.Settings.Config.Sync.URL != "" {
@@ -52,8 +57,8 @@ func (s *Site) Resumable(ctx context.Context, rows []Row) ([]Row, error) {
 	return slices.DeleteFunc(rows, func(r Row) bool { return r.State.Terminal() || r.Running || elsewhere[r.ID] }), nil
 }
 
-// Asks reports whether a session has a question without an answer, which stays open when a signal
-// pauses the session.
+// Asks reports whether a session has a question without an answer, which stays open when
+// a signal pauses the session.
 func (s *Site) Asks(ctx context.Context, r Row) bool {
 	if r.State != session.Paused {
 		return r.State == session.AwaitingApproval
@@ -82,7 +87,8 @@ func (s *Site) subject(ctx context.Context, ref string) (session.ID, error) {
 	return rows[0].ID, nil
 }
 
-// rows lists the sessions of one workspace, "" means all, with who executes them, the one with the latest event first.
+// rows lists the sessions of one workspace, "" means all, with who executes them, the one
+// with the latest event first.
 func (s *Site) rows(ctx context.Context, where string) ([]Row, error) {
 	sums, err := s.store.Summaries(ctx, where)
 	if err != nil {
@@ -99,8 +105,8 @@ func (s *Site) rows(ctx context.Context, where string) ([]Row, error) {
 	return rows, nil
 }
 
-// settle looks again at the sessions of where that seem interrupted: one whose process ended between the look at the
-// store and that at its lock has its end in the store now.
+// settle looks again at the sessions of where that seem interrupted: one whose process
+// ended between the look at the store and that at its lock has its end in the store now.
 func (s *Site) settle(ctx context.Context, where string, rows []Row) error {
 	if !slices.ContainsFunc(rows, func(r Row) bool { return r.Interrupted }) {
 		return nil
@@ -131,7 +137,8 @@ func (s *Site) row(sum session.Summary) Row {
 	return r
 }
 
-// underWay reports whether a session in state s is executed, or was interrupted without a word.
+// underWay reports whether a session in state s is executed, or was interrupted without a
+// word.
 func underWay(s session.State) bool { return s == session.Executing || s == session.Planning }
 
 func summary(s *session.Session) session.Summary {
@@ -154,7 +161,8 @@ func placeOf(p *session.Plan, it session.Item) Position {
 	return Position{Task: it.Task, Tasks: len(p.Tasks), Step: it.Step, Steps: len(p.Tasks[it.Task-1].Steps)}
 }
 
-// settledOutlook is outlook, again where the process that executed the session ended meanwhile, as in settle.
+// settledOutlook is outlook, again where the process that executed the session ended
+// meanwhile, as in settle.
 func (s *Site) settledOutlook(ctx context.Context, id session.ID) (*session.Session, *session.Plan, session.Continuation, error) {
 	sess, p, next, err := s.outlook(ctx, id)
 	if err == nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// What is given counts before a default; a secret may come from the environment, and nothing else does.
+// What is given counts before a default; a secret may come from the environment, and
+// nothing else does.
 func TestNewParams(t *testing.T) {
 	south := "south"
 	p := &session.Plan{Params: []session.Param{

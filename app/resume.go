@@ -45,7 +45,8 @@ func (w *work) load(ctx context.Context, ref string) (session.ID, error) {
 	return id, w.askedBefore(ctx)
 }
 
-// askedBefore takes up what a process was asked to do that ended without an answer, and that cannot wait.
+// askedBefore takes up what a process was asked to do that ended without an answer, and
+// that cannot wait.
 func (w *work) askedBefore(ctx context.Context) error {
 	asked, err := w.writer.Requests(ctx)
 	if err != nil {
@@ -62,8 +63,8 @@ func (w *work) askedBefore(ctx context.Context) error {
 	return nil
 }
 
-// takeUp cancels the session as r asks, and returns ErrCancelled then. r cannot be taken back, so a
-// person may say that it no longer counts.
+// takeUp cancels the session as r asks, and returns ErrCancelled then. r cannot be taken
+// back, so a person may say that it no longer counts.
 func (w *work) takeUp(ctx context.Context, r session.Request) error {
 	counts, err := w.door.Cancel(ctx, requestNote(r))
 	if err != nil {
@@ -81,7 +82,8 @@ func (w *work) takeUp(ctx context.Context, r session.Request) error {
 	return errors.Join(w.forgetOver(ctx, r.Session), &session.Error{Code: session.ErrCancelled, Message: strings.Join(said, "; ")})
 }
 
-// refuse logs an attempt whose session could not be had, and gives that session as far as it can be read.
+// refuse logs an attempt whose session could not be had, and gives that session as far as
+// it can be read.
 func (w *work) refuse(ctx context.Context, id session.ID, err error) (*session.Session, error) {
 	if errors.Is(err, ErrDeclined) {
 		return nil, err
@@ -108,8 +110,9 @@ func (s *Site) findToResume(ctx context.Context, ref string) (session.ID, error)
 	return id, err
 }
 
-// pick gives the session that ref names, or the most recent resumable one of this workspace, or else
-// the one that is executed when that may be waited for. person may decline; nil is not asked.
+// pick gives the session that ref names, or the most recent resumable one of this
+// workspace, or else the one that is executed when that may be waited for. person may
+// decline; nil is not asked.
 func (s *Site) pick(ctx context.Context, ref string, person Person) (session.ID, error) {
 	if ref != "" {
 		return s.findToResume(ctx, ref)
@@ -163,7 +166,8 @@ func (s *Site) confirmed(ctx context.Context, free []Row, person Person) (sessio
 	return free[taken].ID, nil
 }
 
-// stopped gives the time at which a session came to rest: an approval may have been given since.
+// stopped gives the time at which a session came to rest: an approval may have been given
+// since.
 func (s *Site) stopped(ctx context.Context, r Row) int64 {
 	const few = 64
 	at := r.UpdatedUS

@@ -1,9 +1,10 @@
-// Package app is what can be done with sessions: start, resume, decide, cancel, look, verify. It
-// opens the store, takes the locks and wires the use cases to their adapters.
+// Package app is what can be done with sessions: start, resume, decide, cancel, look,
+// verify. It opens the store, takes the locks and wires the use cases to their adapters.
 //
-// The doors, which a person or a program comes in by, turn words into calls of this package and
-// what it says into words. It knows no flag, terminal or exit status. What happens goes out as a
-// session.Notice, and what only a person may decide is asked of a Person.
+// The doors, which a person or a program comes in by, turn words into calls of this
+// package and what it says into words. It knows no flag, terminal or exit status. What
+// happens goes out as a session.Notice, and what only a person may decide is asked of a
+// Person.
 package app
 
 import (
@@ -21,17 +22,24 @@ import (
 
 // Setup says which store to open, for work in which workspace, and for whom.
 type Setup struct {
-	Settings  *config.Loaded                                 // those in effect
-	Load      func(workspace string) (*config.Loaded, error) // reads those of another workspace
-	Workspace string                                         // absolute, without symbolic links; empty: none yet
-	Allow     []string                                       // workspaces that are accepted beside those of Settings
-	Redactor  *redact.Redactor
-	KeepLog   bool   // else what belongs into the log is dropped
-	Version   string // of this program
-	Command   string // what started this process, for those who look who holds a lock
+	// those in effect
+	Settings *config.Loaded
+	// reads those of another workspace
+	Load func(workspace string) (*config.Loaded, error)
+	// absolute, without symbolic links; empty: none yet
+	Workspace string
+	// workspaces that are accepted beside those of Settings
+	Allow    []string
+	Redactor *redact.Redactor
+	// else what belongs into the log is dropped
+	KeepLog bool
+	// of this program
+	Version string
+	// what started this process, for those who look who holds a lock
+	Command string
 
-	// Deliver gives the command line of the process that delivers beside a session, where a server
-	// is configured; nil: none does.
+	// Deliver gives the command line of the process that delivers beside a session, where
+	// a server is configured; nil: none does.
 	Deliver func() ([]string, error)
 
 	Now    func() time.Time
@@ -41,11 +49,13 @@ type Setup struct {
 // Site is a store that is open, and a workspace. It is for one goroutine. Close it.
 type Site struct {
 	Setup
-	Log *slog.Logger // never nil; secrets do not reach it
+	// never nil; secrets do not reach it
+	Log *slog.Logger
 
 	store    *local.Store
 	closeLog func() error
-	locks    []release // of the session that is executed
+	// of the session that is executed
+	locks []release
 }
 
 type release interface{ Release() error }
@@ -80,9 +90,9 @@ func newSite(setup Setup, store *local.Store) *Site {
 	return &Site{Setup: setup, store: store, Log: slog.New(slog.DiscardHandler), closeLog: func() error { return nil }}
 }
 
-// OpenOwn opens the store to continue the session that ref names in that session's own workspace:
-// the current directory is not one that a person chose. look opens it
-// for looking only.
+// OpenOwn opens the store to continue the session that ref names in that session's own
+// workspace: the current directory is not one that a person chose. look opens it for
+// looking only.
 func OpenOwn(ctx context.Context, setup Setup, ref string, look bool) (*Site, error) {
 	open := Open
 	if look {
@@ -102,7 +112,8 @@ func OpenOwn(ctx context.Context, setup Setup, ref string, look bool) (*Site, er
 	return s, nil
 }
 
-// Close closes store and log, and gives back the locks of the session that was executed, last.
+// Close closes store and log, and gives back the locks of the session that was executed,
+// last.
 func (s *Site) Close() error {
 	errs := []error{s.store.Close(), s.closeLog()}
 	for _, l := range s.locks {

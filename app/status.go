@@ -18,18 +18,26 @@ type Holder = lock.Holder
 // Status is where a session stands.
 type Status struct {
 	Row
-	At       Position       // of the step in progress or next; zero when none is left
-	Executes []session.Item // the steps that its process carries out; Took is for how long
-	Detail   string         // of the state, one line
-	Holder   *Holder        // nil when no process executes it
-	Notes    []string       // further lines, as a command that still runs
-	Gate     *session.Gate  // the question that it waits for; nil for none
-	Delivery Delivery       // of this session
-	Next     session.Hint   // what continues it; empty when nothing does
+	// of the step in progress or next; zero when none is left
+	At Position
+	// the steps that its process carries out; Took is for how long
+	Executes []session.Item
+	// of the state, one line
+	Detail string
+	// nil when no process executes it
+	Holder *Holder
+	// further lines, as a command that still runs
+	Notes []string
+	// the question that it waits for; nil for none
+	Gate *session.Gate
+	// of this session
+	Delivery Delivery
+	// what continues it; empty when nothing does
+	Next session.Hint
 }
 
-// Status says where a session stands. Without ref that is the one that is executed in the workspace, else the
-// most recent one there.
+// Status says where a session stands. Without ref that is the one that is executed in the
+// workspace, else the most recent one there.
 func (s *Site) Status(ctx context.Context, ref string) (Status, error) {
 	id, err := s.subject(ctx, ref)
 	if err != nil {
@@ -114,7 +122,8 @@ func requestNote(r session.Request) string {
 	return note + ", and nobody has answered"
 }
 
-// holderNotes names a holder that is stopped: it is alive, does nothing, and all others wait for it.
+// holderNotes names a holder that is stopped: it is alive, does nothing, and all others
+// wait for it.
 func holderNotes(h lock.Holder) []string {
 	if !h.Stopped() {
 		return nil
@@ -154,8 +163,8 @@ func (s *Site) commandNotes(id session.ID) []string {
 	return notes
 }
 
-// waitNotes says of the steps that are next in their tasks for which step in progress they wait, while the session is
-// executed.
+// waitNotes says of the steps that are next in their tasks for which step in progress
+// they wait, while the session is executed.
 func waitNotes(p *session.Plan, next session.Continuation, running bool) (notes []string) {
 	if !running {
 		return nil
@@ -203,8 +212,8 @@ func nextHint(s *session.Session, p *session.Plan, c session.Continuation) sessi
 	return session.Do(session.MoveResume, s.Short)
 }
 
-// asksFirst reports whether the first question that a resume of s meets has no answer yet; one behind it
-// may be open as well.
+// asksFirst reports whether the first question that a resume of s meets has no answer
+// yet; one behind it may be open as well.
 func asksFirst(s *session.Session, c session.Continuation) bool {
 	for _, it := range c.Items {
 		if st := s.Steps[it.ID]; it.Action != session.ActionSkip && st != nil && st.Approval != nil {
@@ -224,8 +233,8 @@ func asksStill(s *session.Session) bool {
 	return false
 }
 
-// interruptedNotes names the steps of sess that were interrupted, and what the next resume does with
-// each. It reads the records of commands and nothing else.
+// interruptedNotes names the steps of sess that were interrupted, and what the next
+// resume does with each. It reads the records of commands and nothing else.
 func (s *Site) interruptedNotes(ctx context.Context, sess *session.Session, p *session.Plan) (notes []string, err error) {
 	seen := map[session.StepID]resume.Seen{}
 	runner := s.records(sess.ID)

@@ -11,23 +11,25 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// SuperviseCommand is the first argument with which a supervisor is started, detached, to run a
-// session's commands: a program that carries out sessions calls Supervise then.
+// SuperviseCommand is the first argument with which a supervisor is started, detached, to
+// run a session's commands: a program that carries out sessions calls Supervise then.
 const SuperviseCommand = "supervise"
 
-// TerminalCommand is the first argument with which a supervisor starts this program to run a command on a terminal: a
-// program that calls Supervise calls OnTerminal then, with the arguments behind the next one, which is "--".
+// TerminalCommand is the first argument with which a supervisor starts this program to
+// run a command on a terminal: a program that calls Supervise calls OnTerminal then, with
+// the arguments behind the next one, which is "--".
 const TerminalCommand = "on-terminal"
 
-// OnTerminal is what such a process does, with the file of a program and its arguments; it returns the exit status.
+// OnTerminal is what such a process does, with the file of a program and its arguments;
+// it returns the exit status.
 func OnTerminal(args []string) int { return command.OnTerminal(args[0], args[1:]) }
 
-// leastOutput is kept of a command's output at least: all that a capture or a receipt takes of it,
-// and so much more that what was cut out is never next to what they keep.
+// leastOutput is kept of a command's output at least: all that a capture or a receipt
+// takes of it, and so much more that what was cut out is never next to what they keep.
 const leastOutput = 1 << 20
 
-// supervisorArgs are the arguments of a supervisor: the session, the directories of the locks of its workspace
-// and of its commands, and how much of an output is kept.
+// supervisorArgs are the arguments of a supervisor: the session, the directories of the
+// locks of its workspace and of its commands, and how much of an output is kept.
 func supervisorArgs(id session.ID, locks, dir string, maxOutput int64) []string {
 	return []string{SuperviseCommand, string(id), locks, dir, strconv.FormatInt(maxOutput, 10)}
 }

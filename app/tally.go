@@ -8,15 +8,21 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// tally is what this process adds to the count of the work in its store: what no row of a session tells.
+// tally is what this process adds to the count of the work in its store: what no row of a
+// session tells.
 type tally struct {
 	session.Work
-	now     func() time.Time
-	since   time.Time // when the phase began that has not ended
-	resumes bool      // a session was chosen to be resumed
-	mode    string    // how the resume found the session; empty: it was not loaded
-	killed  bool      // the process before it had resumed the session too, and ended without a word
-	epoch   uint64    // of the session then
+	now func() time.Time
+	// when the phase began that has not ended
+	since time.Time
+	// a session was chosen to be resumed
+	resumes bool
+	// how the resume found the session; empty: it was not loaded
+	mode string
+	// the process before it had resumed the session too, and ended without a word
+	killed bool
+	// of the session then
+	epoch uint64
 }
 
 // begin begins a phase, or the first of several.
@@ -61,8 +67,9 @@ func (t *tally) resumed(left session.State) {
 	}
 }
 
-// note adds the tally to the store, when all is said: err ended the work, or else r is what came of it. It is
-// worth no error, no wait, and no byte in a store that is damaged or cannot be written.
+// note adds the tally to the store, when all is said: err ended the work, or else r is
+// what came of it. It is worth no error, no wait, and no byte in a store that is damaged
+// or cannot be written.
 func (w *work) note(ctx context.Context, r session.Result, err error) {
 	switch {
 	case !w.tally.resumes:
@@ -87,7 +94,8 @@ func (w *work) note(ctx context.Context, r session.Result, err error) {
 	}
 }
 
-// doubtful reports whether a store in which work ended with code c may be damaged, or cannot be written.
+// doubtful reports whether a store in which work ended with code c may be damaged, or
+// cannot be written.
 func doubtful(c session.Code) bool {
 	switch c {
 	case session.ErrInternal, session.ErrStoreIO, session.ErrDiskFull, session.ErrReadOnly,

@@ -19,46 +19,67 @@ import (
 
 // Start is what a new session is made of.
 type Start struct {
-	Plan    *session.Plan
-	Params  Params        // complete
-	Source  PlanSource    // where Plan can be looked at again
-	Timeout time.Duration // after which the session is paused; 0: never
+	Plan *session.Plan
+	// complete
+	Params Params
+	// where Plan can be looked at again
+	Source PlanSource
+	// after which the session is paused; 0: never
+	Timeout time.Duration
 
-	MaxParallel int // how many steps may run at once; 0: the plan says, or the configuration
+	// how many steps may run at once; 0: the plan says, or the configuration
+	MaxParallel int
 }
 
 // Resume says which session to continue, and what is decided beforehand.
 type Resume struct {
-	Ref     string        // names the session; empty: the most recent one of the workspace
-	Timeout time.Duration // after which the session is paused; 0: never
+	// names the session; empty: the most recent one of the workspace
+	Ref string
+	// after which the session is paused; 0: never
+	Timeout time.Duration
 	Choices
 }
 
 // PlanSource is the file that a plan was read from. The zero value is no file.
 type PlanSource struct {
-	File string // absolute
-	Sum  string // SHA-256 of what it held, in hex
+	// absolute
+	File string
+	// SHA-256 of what it held, in hex
+	Sum string
 }
 
 // Choices decide what a resume would ask and the settings do not say.
 type Choices struct {
-	Uncertain   session.OnInterrupt                    // what becomes of the commands in progress whose outcome is unknown; empty: the plan decides
-	Outcomes    map[session.StepID]session.OnInterrupt // likewise, of one step each
-	Captures    map[session.StepID]string              // given by a person for commands whose outcome is unknown
-	RestartStep bool                                   // roll back the file step that was in progress even if it is complete
-	Force       bool                                   // skip dependency checks
-	Renew       bool                                   // take the present environment for the inputs
-	MaxParallel int                                    // how many steps may run at once in this resume; 0: as many as at the start
-	Explicit    bool                                   // what becomes of changed files was said for this resume, rather than set once for all
+	// what becomes of the commands in progress whose outcome is unknown; empty: the plan
+	// decides
+	Uncertain session.OnInterrupt
+	// likewise, of one step each
+	Outcomes map[session.StepID]session.OnInterrupt
+	// given by a person for commands whose outcome is unknown
+	Captures map[session.StepID]string
+	// roll back the file step that was in progress even if it is complete
+	RestartStep bool
+	// skip dependency checks
+	Force bool
+	// take the present environment for the inputs
+	Renew bool
+	// how many steps may run at once in this resume; 0: as many as at the start
+	MaxParallel int
+	// what becomes of changed files was said for this resume, rather than set once for
+	// all
+	Explicit bool
 
-	// Edited reports whether the file holds another plan than p by now; nil: nobody can tell.
+	// Edited reports whether the file holds another plan than p by now; nil: nobody can
+	// tell.
 	Edited func(from PlanSource, p *session.Plan) bool
 }
 
 // Outcome is what came of a session that was started or resumed.
 type Outcome struct {
-	Session *session.Session // nil when it could not be had or read
-	Result  session.Result   // the zero value when an error ended it
+	// nil when it could not be had or read
+	Session *session.Session
+	// the zero value when an error ended it
+	Result session.Result
 }
 
 // ErrDeclined is the error of a resume that a person did not want after all.
@@ -67,24 +88,31 @@ var ErrDeclined = errors.New("not this session")
 // work is one session in this process's hands, from its locks to its result.
 type work struct {
 	*Site
-	door    Door
-	teller  *teller // nil until the session is executed
-	writer  *local.Writer
-	plan    *session.Plan
-	git     *gitAsked // nil: git was not asked yet
-	fresh   bool
-	created *session.SessionCreatedData // nil: not read yet
+	door Door
+	// nil until the session is executed
+	teller *teller
+	writer *local.Writer
+	plan   *session.Plan
+	// nil: git was not asked yet
+	git   *gitAsked
+	fresh bool
+	// nil: not read yet
+	created *session.SessionCreatedData
 	timeout time.Duration
 	choices Choices
-	params  Params            // secrets also of a session that goes on
-	inputs  *session.Inputs   // nil: none were recorded
-	sync    session.SyncState // how delivery stands at the start; empty: off
-	tally   tally
-	restUS  int64 // when the session came to rest that goes on; 0: it is new
+	// secrets also of a session that goes on
+	params Params
+	// nil: none were recorded
+	inputs *session.Inputs
+	// how delivery stands at the start; empty: off
+	sync  session.SyncState
+	tally tally
+	// when the session came to rest that goes on; 0: it is new
+	restUS int64
 }
 
-// Start makes a session of a plan and carries it out. The caller has had the Setup learn the plan, and guard the
-// workspace. What it locks is given back by Close.
+// Start makes a session of a plan and carries it out. The caller has had the Setup learn
+// the plan, and guard the workspace. What it locks is given back by Close.
 func (s *Site) Start(ctx context.Context, door Door, o Start) (Outcome, error) {
 	p := *o.Plan // the session keeps its number of steps at once, wherever that comes from
 	p.MaxParallel = cmp.Or(o.MaxParallel, p.MaxParallel, s.Settings.Config.MaxParallel)
@@ -98,8 +126,8 @@ func (s *Site) Start(ctx context.Context, door Door, o Start) (Outcome, error) {
 	return out, errors.Join(err, w.close())
 }
 
-// Resume continues a session. Where the session could be read but not taken, the error comes with an
-// Outcome that shows it. What it locks is given back by Close.
+// Resume continues a session. Where the session could be read but not taken, the error
+// comes with an Outcome that shows it. What it locks is given back by Close.
 func (s *Site) Resume(ctx context.Context, door Door, o Resume) (Outcome, error) {
 	w := &work{Site: s, door: door, timeout: o.Timeout, choices: o.Choices, tally: tally{now: s.Now}}
 	var out Outcome
@@ -235,8 +263,8 @@ func (w *work) info(text string) {
 	w.door.Notice(session.Notice{Kind: session.NoticeInfo, Text: text})
 }
 
-// recall names the last session that was interrupted here: a new one does again what that one did. Other sessions that
-// cannot be read are no reason to stop.
+// recall names the last session that was interrupted here: a new one does again what that
+// one did. Other sessions that cannot be read are no reason to stop.
 func (w *work) recall(ctx context.Context) {
 	rows, _ := w.rows(ctx, w.Workspace)
 	for _, r := range rows {
@@ -248,7 +276,8 @@ func (w *work) recall(ctx context.Context) {
 	}
 }
 
-// beginning is the event that created the session; its zero value where that cannot be read.
+// beginning is the event that created the session; its zero value where that cannot be
+// read.
 func (w *work) beginning(ctx context.Context) session.SessionCreatedData {
 	if w.created == nil {
 		w.created = &session.SessionCreatedData{}
@@ -263,8 +292,9 @@ func (w *work) origin(ctx context.Context) Origin {
 	return Origin{Short: w.writer.Session().Short, PlanFile: w.beginning(ctx).PlanFile}
 }
 
-// edited says that the plan file was edited since the session began, as if that could change what the
-// session does: its plan is in the store. It is empty where the file says the same, or cannot be read any more.
+// edited says that the plan file was edited since the session began, as if that could
+// change what the session does: its plan is in the store. It is empty where the file says
+// the same, or cannot be read any more.
 func (w *work) edited(ctx context.Context) session.Hint {
 	from := w.beginning(ctx)
 	if from.PlanFile == "" || w.choices.Edited == nil || !w.choices.Edited(PlanSource{File: from.PlanFile, Sum: from.PlanSum}, w.plan) {
@@ -273,8 +303,8 @@ func (w *work) edited(ctx context.Context) session.Hint {
 	return w.origin(ctx).Again(from.PlanFile + " has changed, and the session goes on with the plan that it began with; to begin again")
 }
 
-// runsNext guesses whether a command is what comes first: its supervisor can start while the
-// session is still being looked at.
+// runsNext guesses whether a command is what comes first: its supervisor can start while
+// the session is still being looked at.
 func (w *work) runsNext() bool {
 	for id, step := range w.plan.All() {
 		if w.writer.Session().Status(id) != session.StepDone {
@@ -293,9 +323,9 @@ func (w *work) untouched(sig Interrupted) session.Result {
 	}
 }
 
-// behind gives what lies behind err: a store that was removed, the end of the session's time, or
-// another process that took the session over. A late holder finds the records of its command
-// used up before its own write is refused.
+// behind gives what lies behind err: a store that was removed, the end of the session's
+// time, or another process that took the session over. A late holder finds the records of
+// its command used up before its own write is refused.
 func (w *work) behind(ctx context.Context, err error) error {
 	if gone := w.store.InPlace(); gone != nil { // and with it the records of its commands
 		return gone
@@ -372,8 +402,8 @@ func (s *Site) captured(name, value string) {
 	s.Redactor.Learn(redact.FromEnvironment([]string{name + "=" + value}))
 }
 
-// fenceCommands makes the supervisor refuse the process that executed the session before, in case that
-// process is only frozen. A session that ran no command has no supervisor.
+// fenceCommands makes the supervisor refuse the process that executed the session before,
+// in case that process is only frozen. A session that ran no command has no supervisor.
 func (w *work) fenceCommands(ctx context.Context, runner *command.Runner) error {
 	if _, err := os.Stat(w.commandDir(w.writer.Session().ID)); err != nil {
 		return nil
