@@ -84,8 +84,8 @@ func (r *recording) namesDurable() error {
 }
 
 // durableFor finds a directory that is not durable although a step is told of. Only the step itself and those before it
-// may have changed that directory: other tasks have directories of their own. acode prints a line while the next step of
-// the task runs already, so a directory that the next step changes is left to the line of that step.
+// may have changed that directory: other tasks have directories of their own. acode prints a line while later steps of
+// the task run already, so a directory that a later step changes is left to the line of that step.
 func (r *recording) durableFor(step string, changed map[string]crash.Call) error {
 	_, at := r.Find(step)
 	for _, row := range r.Rows() {
@@ -95,7 +95,8 @@ func (r *recording) durableFor(step string, changed map[string]crash.Call) error
 		}
 		for dir, last := range changed {
 			name, _ := filepath.Rel(r.Workspace(), dir)
-			if !row.Owns(name+"/") || i+1 < len(row.Steps) && r.Steps[row.Steps[i+1]].In(name) {
+			later := slices.ContainsFunc(row.Steps[i+1:], func(at int) bool { return r.Steps[at].In(name) })
+			if !row.Owns(name+"/") || later {
 				continue
 			}
 			return fmt.Errorf("%s is told of before %s is durable: %v", step, dir, last)

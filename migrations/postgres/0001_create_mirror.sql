@@ -290,6 +290,7 @@ END
 $$;
 -- +goose StatementEnd
 
+-- +goose StatementBegin
 -- check_epochs refuses new events if their epochs fall, or rise in any other way than
 -- by one at an acquisition.
 CREATE FUNCTION acode.check_epochs(p_epoch bigint, p_types text[], p_epochs bigint[]) RETURNS void
@@ -306,6 +307,7 @@ END
 $$;
 -- +goose StatementEnd
 
+-- +goose StatementBegin
 -- hello returns the identity of this database and the number of events that it has of
 -- the device.
 CREATE FUNCTION acode.hello(p_device text)
@@ -318,6 +320,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, acode, pg_tem
 $$;
 -- +goose StatementEnd
 
+-- +goose StatementBegin
 -- marks returns the marks of a device's sessions, ordered by id, above p_after.
 CREATE FUNCTION acode.marks(p_device text, p_after uuid, p_limit integer)
 RETURNS TABLE (session_id uuid, seq bigint, head bytea, epoch bigint, verified bigint)
