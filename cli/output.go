@@ -183,12 +183,24 @@ func (o *outlets) wait(ok func() bool) bool {
 // behind reports whether much is kept, and still is after the patience in which nothing
 // was written.
 func (o *outlets) behind(patience time.Duration) bool {
+	o.within(patience, func() bool { return o.bytes <= isBehind || o.stuck })
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.bytes > isBehind
+}
+
+// catchUp waits until all is written, but not for a reader that has stopped: a person sees
+// the line of a step before the next one has an effect.
+func (o *outlets) catchUp(patience time.Duration) {
+	o.within(patience, func() bool { return len(o.pieces) == 0 || o.stuck })
+}
+
+// within waits for ok, at most for the patience in which nothing was written.
+func (o *outlets) within(patience time.Duration, ok func() bool) {
 	for {
-		came, moved := o.look(func() bool { return o.bytes <= isBehind || o.stuck })
+		came, moved := o.look(ok)
 		if came || patience == 0 {
-			o.mu.Lock()
-			defer o.mu.Unlock()
-			return o.bytes > isBehind
+			return
 		}
 		t := time.NewTimer(patience)
 		select {

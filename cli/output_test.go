@@ -106,3 +106,28 @@ func TestOutletIsBehind(t *testing.T) {
 		}
 	})
 }
+
+// A reader that takes lines sees each before acode continues; one that has stopped is waited for once.
+func TestOutletCatchesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reader := &slow{goOn: make(chan struct{})}
+		o := outlet{&outlets{done: make(chan struct{})}, reader}
+		_, _ = o.Write([]byte("one"))
+		before := time.Now()
+		for range 1000 {
+			o.catchUp(time.Second)
+		}
+		if took := time.Since(before); took != time.Second {
+			t.Errorf("catchUp: took %s, want its patience once", took)
+		}
+		close(reader.goOn)
+		o.flush()
+		_, _ = o.Write([]byte("two"))
+		o.catchUp(time.Second)
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if len(o.pieces) != 0 || o.stuck {
+			t.Errorf("catchUp: %d pieces are left, stuck %v", len(o.pieces), o.stuck)
+		}
+	})
+}

@@ -91,6 +91,9 @@ func (s *screen) Notice(n session.Notice) {
 		n.Text = s.Spell(n.Hint)
 	}
 	s.printer.Notice(n)
+	if n.Kind != session.NoticeOutput {
+		s.out.catchUp(lastWrite)
+	}
 }
 
 // Watches implements app.Door.
