@@ -1,9 +1,10 @@
-// Command bench measures acode against what nobody can undercut: one synced write of the same
-// bytes, the file calls of a step, an empty Go program, git. Each figure is a ratio of medians,
-// and of 95th percentiles, of two things that were done in turn in one run, because absolute
-// times say more about the machine and its other users than about acode. What can be counted,
-// like fsyncs, is counted under the tracer of the crash tests and is exact.
+// Command bench measures acode against a lower bound: one synced write of the same bytes,
+// the file calls of a step, an empty Go program, or git. Each figure is a ratio of
+// medians, and of 95th percentiles, of two things that one run does in turn. Absolute
+// times depend more on the machine and its other users than on acode. Counts, such as
+// fsyncs, are exact: bench counts them under the tracer of the crash tests.
 //
-// It prints every limit beside its figure and marks what is over it. Only a failure to measure
-// ends it with an error: a limit that is missed on a busy machine must not break a build.
+// It prints every limit beside its figure and marks figures that exceed it. Only a failed
+// measurement makes it exit with an error, because a missed limit on a busy machine must
+// not break a build.
 package main

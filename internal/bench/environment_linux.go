@@ -12,7 +12,7 @@ import (
 	"github.com/acode-dev/acode/workspace"
 )
 
-// environments compares looking at a workspace that nobody changed with git status.
+// environments compares a scan of an unchanged workspace with git status.
 func (b *bench) environments(ctx context.Context) error {
 	for _, n := range []struct{ files, runs int }{{1000, 40}, {10000, 20}, {100000, 7}} {
 		dir, err := b.place(fmt.Sprintf("environment-%d", n.files))
@@ -35,8 +35,8 @@ func (b *bench) environments(ctx context.Context) error {
 	return nil
 }
 
-// makeFiles makes a repository of n files, a hundred in a directory, all older than a resume
-// has to doubt.
+// makeFiles makes a repository of n files, a hundred in each directory. All files are old
+// enough for a resume to trust their times.
 func makeFiles(ctx context.Context, dir string, n int) error {
 	old := now().Add(-time.Hour)
 	for i := range n {
@@ -53,7 +53,8 @@ func makeFiles(ctx context.Context, dir string, n int) error {
 	return makeRepository(ctx, dir)
 }
 
-// lookAt measures the own scan, the same with git's state, and git status, in turn.
+// lookAt measures acode's own scan, the same scan with git's state, and git status, in
+// turn.
 func lookAt(ctx context.Context, dir string, runs int) (own, both, git sample, err error) {
 	<-time.After(settling)
 	m, err := manifest(ctx, dir)
@@ -90,7 +91,7 @@ func manifest(ctx context.Context, dir string) ([]byte, error) {
 	return m.Encode(), nil
 }
 
-// compare is what a resume does with the manifest that it finds.
+// compare does the work that a resume does with a stored manifest.
 func compare(ctx context.Context, dir string, data []byte) error {
 	m, err := workspace.DecodeManifest(data)
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nanos reads the clock that never steps.
+// nanos reads the monotonic clock.
 func nanos() int64 { return clock(unix.CLOCK_MONOTONIC).UnixNano() }
 
-// now is the wall clock of the stores that are measured.
+// now is the wall clock of the measured stores.
 func now() time.Time { return clock(unix.CLOCK_REALTIME) }
 
 func clock(id int32) time.Time {
@@ -22,10 +22,10 @@ func clock(id int32) time.Time {
 	return time.Unix(ts.Sec, ts.Nsec)
 }
 
-// sample is repeated measurements of one thing, in nanoseconds.
+// sample holds repeated measurements of one thing, in nanoseconds.
 type sample []int64
 
-// timed adds how long f took.
+// timed runs f and appends its duration.
 func (s *sample) timed(f func() error) error {
 	start := nanos()
 	err := f()
@@ -33,7 +33,7 @@ func (s *sample) timed(f func() error) error {
 	return err
 }
 
-// at gives a quantile by the nearest rank.
+// at returns a quantile by the nearest rank.
 func (s sample) at(q float64) float64 {
 	sorted := slices.Sorted(slices.Values(s))
 	return float64(sorted[min(len(sorted)-1, int(q*float64(len(sorted))))])
@@ -42,12 +42,12 @@ func (s sample) at(q float64) float64 {
 func (s sample) median() float64 { return s.at(0.5) }
 func (s sample) p95() float64    { return s.at(0.95) }
 
-// String gives median and 95th percentile in milliseconds.
+// String returns the median and the 95th percentile in milliseconds.
 func (s sample) String() string {
 	return fmt.Sprintf("%s / %s ms", number(s.median()/1e6), number(s.p95()/1e6))
 }
 
-// number prints three digits that count.
+// number formats v with three significant digits.
 func number(v float64) string {
 	switch {
 	case v >= 100:

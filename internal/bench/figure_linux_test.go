@@ -22,7 +22,7 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-// A limit that is missed is marked, whether by the median or only by the 95th percentile.
+// A missed limit is marked, by the median or only by the 95th percentile.
 func TestMarks(t *testing.T) {
 	var out bytes.Buffer
 	var r report

@@ -19,8 +19,8 @@ import (
 
 const fileRepeats = 400
 
-// fileSteps compares a step that writes or edits a file, as the engine carries it out, with the
-// bare file calls and one synced write of a log.
+// fileSteps compares a step that writes or edits a file with the bare file calls and one
+// synced write of a log.
 func (b *bench) fileSteps(ctx context.Context) error {
 	for _, edit := range []bool{false, true} {
 		name, limit := "write", 1.3
@@ -40,11 +40,12 @@ func (b *bench) fileSteps(ctx context.Context) error {
 	return nil
 }
 
-// fileBench is a step that changes files and its bare counterpart.
+// fileBench is a step that changes files, and its bare counterpart.
 type fileBench struct {
-	w       *local.Writer
-	root    *workspace.Root
-	dir     *os.File // of the bare files
+	w    *local.Writer
+	root *workspace.Root
+	// dir holds the bare files.
+	dir     *os.File
 	log     *os.File
 	edit    bool
 	receipt session.Draft
@@ -99,7 +100,7 @@ func content(word string, i int) []byte {
 	return []byte(word + strings.Repeat(fmt.Sprintf(" %06d", i*7919), 140))
 }
 
-// step is what the engine does for a step that changes files.
+// step does the work of the engine for a step that changes files.
 func (f *fileBench) step(ctx context.Context, i int) error {
 	if _, err := f.w.Requests(ctx); err != nil {
 		return err
@@ -145,8 +146,8 @@ func (f *fileBench) step(ctx context.Context, i int) error {
 	return err
 }
 
-// bare is the least that does the same: a temporary file, its sync, the rename, the sync of
-// the directory, and a synced write of a log.
+// bare does the least work with the same effect: a temporary file, its sync, the rename,
+// the sync of the directory, and a synced write of a log.
 func (f *fileBench) bare(i int) error {
 	if f.edit {
 		if _, err := os.ReadFile(filepath.Join(f.dir.Name(), fileName(i))); err != nil {

@@ -12,13 +12,15 @@ import (
 )
 
 const (
-	flushSwitch = "bench-flush" // first argument of the child that mounts a disk
+	// flushSwitch is the first argument of the child that mounts a disk.
+	flushSwitch = "bench-flush"
 
-	// flushTime is what many disks take to write their cache out; that of a virtual one costs next to nothing.
+	// flushTime is how long many disks take to flush their cache. The cache of a virtual
+	// disk costs next to nothing.
 	flushTime = time.Millisecond
 )
 
-// flushed is what is measured on a disk that takes its time for each flush.
+// flushed is a comparison on a disk with slow flushes.
 type flushed struct {
 	name    string
 	limit   float64
@@ -40,8 +42,8 @@ func allFlushed() []flushed {
 	}
 }
 
-// flushes measures on file systems whose disk takes its time for each flush: whoever flushes once more
-// than the raw side shows there.
+// flushes measures on file systems whose disk takes flushTime for each flush. One flush
+// more than the raw side is then visible.
 func (b *bench) flushes(context.Context) error {
 	for _, kind := range disk.Kinds() {
 		for i, f := range allFlushed() {
@@ -64,13 +66,14 @@ func (b *bench) flushes(context.Context) error {
 	return nil
 }
 
-// flush runs one child, whose mounts end with it, and reads its pairs.
+// flush runs one child and reads its pairs. The mounts of the child end with it.
 func flush(kind string, what int, dir string) (durable, raw sample, err error) {
 	done := make(chan struct{})
-	go func() { // whose thread is locked, and ends with it
+	// The thread of this goroutine stays locked and ends with it.
+	go func() {
 		defer close(done)
 		var out []byte
-		if out, err = disk.Again(flushSwitch, kind, strconv.Itoa(what), dir).Output(); err == nil {
+		if out, err = disk.AloneCommand(flushSwitch, kind, strconv.Itoa(what), dir).Output(); err == nil {
 			durable, raw, err = pairs(out)
 		}
 	}()

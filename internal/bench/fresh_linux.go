@@ -14,8 +14,9 @@ const (
 	killedAt   = 500
 )
 
-// freshSteps compares the steps of a fresh run with those after a kill and a resume: as many of
-// each, from the first on, because a process is slower at its first steps than later (NFR-004).
+// freshSteps compares the steps of a fresh run with the steps after a kill and a resume
+// (NFR-004). It takes the same number of each from the first one on, because the first
+// steps of a process are slower.
 func (b *bench) freshSteps(ctx context.Context) error {
 	var fresh, resumed sample
 	for i := range freshPairs {
@@ -57,8 +58,8 @@ func (b *bench) readSite(name string) (site, error) {
 	return s, s.writePlan(steps)
 }
 
-// intervals runs acode to its end and gives the time from each completed step to the next, by
-// acode's own clock: lines come in bursts when the machine is busy.
+// intervals runs acode to its end and returns the time from each completed step to the
+// next. It uses acode's own clock, because lines arrive in bursts on a busy machine.
 func (s site) intervals(ctx context.Context, args ...string) (sample, error) {
 	var out sample
 	var last time.Time

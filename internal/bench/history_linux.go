@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	peakSwitch  = "bench-peak" // first argument of the child that measures memory
+	// peakSwitch is the first argument of the child that measures memory.
+	peakSwitch  = "bench-peak"
 	historyRuns = 30
 	shortEvents = 1000
 )
 
-// history compares resumes of sessions with a short and a long history, and looks at their
-// memory.
+// history compares the time and memory of resumes with a short and a long history.
 func (b *bench) history(ctx context.Context) error {
 	long := 200_000
 	if b.full {
@@ -61,8 +61,8 @@ func (b *bench) history(ctx context.Context) error {
 	return nil
 }
 
-// lengthen makes the history of s as long as events, by attempts of the step in progress that
-// fail and are made again.
+// lengthen makes the history of s events long, with failed attempts of the step in
+// progress.
 func (s site) lengthen(ctx context.Context, events int) error {
 	id := stepID(smallReads)
 	return s.rewrite(ctx, func(w *local.Writer) ([]session.Draft, error) {
@@ -78,8 +78,7 @@ func (s site) lengthen(ctx context.Context, events int) error {
 	})
 }
 
-// recovery measures taking a session up again: the store is opened, the session verified and
-// loaded.
+// recovery measures opening the store, verifying the session and loading it.
 func (b *bench) recovery(ctx context.Context, sites [2]site) error {
 	var all sample
 	for range 40 {
@@ -96,8 +95,8 @@ func (s site) load(ctx context.Context) error {
 	return s.rewrite(ctx, func(*local.Writer) ([]session.Draft, error) { return nil, nil })
 }
 
-// peak resumes s to its end and gives the most memory that acode had, in MB. A child asks for
-// it, because Linux counts the memory of who starts a program as that program's.
+// peak resumes s to its end and returns the peak memory of acode in MB. A child starts
+// acode, because Linux counts the memory of the parent as that of a program it starts.
 func (s site) peak(ctx context.Context) (float64, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -31,11 +31,14 @@ func main() {
 	}
 }
 
-// bench is one run of everything.
+// bench is one run of all measurements.
 type bench struct {
-	acode   string // the program
-	empty   string // a program that does nothing
-	scratch string // below it everything happens; on the disk that is measured
+	// acode is the program.
+	acode string
+	// empty is a program that does nothing.
+	empty string
+	// scratch contains all files of the run, on the measured disk.
+	scratch string
 	full    bool
 	report  report
 }
@@ -84,7 +87,8 @@ func run(ctx context.Context) (err error) {
 	if b.scratch, err = os.MkdirTemp(b.scratch, "acode-bench-"); err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(b.scratch) }() // only scratch
+	// The directory holds only scratch files.
+	defer func() { _ = os.RemoveAll(b.scratch) }()
 	if b.scratch, err = filepath.EvalSymlinks(b.scratch); err != nil {
 		return err
 	}
@@ -106,7 +110,7 @@ func run(ctx context.Context) (err error) {
 	return nil
 }
 
-// place makes a directory of its own for a part.
+// place makes a directory for a part.
 func (b *bench) place(name string) (string, error) {
 	dir := filepath.Join(b.scratch, name)
 	return dir, os.MkdirAll(dir, 0o755)

@@ -23,10 +23,12 @@ import (
 )
 
 const (
-	operateSwitch = "bench-operate" // first argument of the child that does operations
-	processes     = 20              // of operations, each with a first one of its own
-	perProcess    = 60
-	resultBytes   = 1000
+	// operateSwitch is the first argument of the child that does operations.
+	operateSwitch = "bench-operate"
+	// processes is the number of children. Each has a first operation.
+	processes   = 20
+	perProcess  = 60
+	resultBytes = 1000
 )
 
 // operation compares durable operations with raw synced writes.
@@ -45,8 +47,8 @@ func (b *bench) operation(ctx context.Context) error {
 	return nil
 }
 
-// operations does both in turn in dir, in processes of their own, so that the first operation of a process
-// counts too.
+// operations does both in turn in dir. Each process contributes its first operation,
+// which is slower.
 func operations(ctx context.Context, dir string) (all, raw, first sample, err error) {
 	st, err := openStore(ctx, filepath.Join(dir, "home"))
 	if err != nil {
@@ -83,7 +85,7 @@ func operate(ctx context.Context, dir string, id session.ID) (durable, raw sampl
 	return pairs(out)
 }
 
-// pairs reads what printPairs wrote.
+// pairs parses the output of printPairs.
 func pairs(out []byte) (durable, raw sample, err error) {
 	for s := bufio.NewScanner(bytes.NewReader(out)); s.Scan(); {
 		var d, r int64
@@ -137,7 +139,7 @@ func printPairs(durable, raw sample) {
 	}
 }
 
-// step is what the engine asks of the store for a step without an effect of its own.
+// step makes the store calls of the engine for a step without an effect of its own.
 func step(ctx context.Context, w *local.Writer, drafts ...session.Draft) error {
 	if _, err := w.Requests(ctx); err != nil {
 		return err
@@ -146,7 +148,7 @@ func step(ctx context.Context, w *local.Writer, drafts ...session.Draft) error {
 	return err
 }
 
-// rawBytes is the size of the file that is overwritten, that of the store's log.
+// rawBytes is the size of the overwritten file. The store's log has the same size.
 const rawBytes = 4 << 20
 
 func preallocate(path string) error {
@@ -158,7 +160,7 @@ func preallocate(path string) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// overwrite writes b where the log of a store would go on, and syncs it.
+// overwrite writes b at the position of the next write of a store's log, and syncs it.
 func overwrite(f *os.File, b []byte, i int) error {
 	if _, err := f.WriteAt(b, int64(i)*8192%(rawBytes-int64(len(b)))); err != nil {
 		return err
@@ -170,7 +172,7 @@ func openStore(ctx context.Context, home string) (*local.Store, error) {
 	return local.Open(ctx, local.Options{Home: home, Now: now, Redactor: redact.New(redact.FromEnvironment(os.Environ())), Version: "bench", Env: os.Getenv})
 }
 
-// newSession begins a session of n reading steps that executes.
+// newSession begins a session of n reading steps and returns it while it executes.
 func newSession(ctx context.Context, st *local.Store, n int) (*local.Writer, error) {
 	p := &session.Plan{Version: 1, Task: "bench", OnFailure: session.FailurePauses, Tasks: []session.Task{{ID: "t"}}}
 	for i := range n {
@@ -215,13 +217,13 @@ func receiptOf(w *local.Writer, i int) session.Draft {
 		StepID: stepID(i), Key: key(w, stepID(i), 1), Attempt: 1, Matches: &session.Output{Text: text, Bytes: resultBytes}}}
 }
 
-// drafts gives the receipt of the step that runs and the intent of the next one.
+// drafts returns the receipt of the running step and the intent of the next one.
 func drafts(w *local.Writer) (receipt, intent session.Draft) {
 	i := w.Session().Done
 	return receiptOf(w, i), intentOf(w, i+1)
 }
 
-// bytesOf gives what the drafts say, as a journal without any structure would keep it.
+// bytesOf encodes the data of drafts as a journal without structure would.
 func bytesOf(ds ...session.Draft) ([]byte, error) {
 	var out []byte
 	for _, d := range ds {

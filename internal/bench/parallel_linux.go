@@ -10,18 +10,21 @@ import (
 )
 
 const (
-	sleepers   = 3
-	sleepRuns  = 5
-	branches   = 4
-	fewQuick   = 2  // steps of each branch
-	manyQuick  = 22 // the same; what starting and ending costs is in both
+	sleepers  = 3
+	sleepRuns = 5
+	branches  = 4
+	// fewQuick is the number of steps of each branch.
+	fewQuick = 2
+	// manyQuick is the same for the longer plan. Both include the cost of starting and
+	// ending.
+	manyQuick  = 22
 	quickStep  = "read: {path: r}"
 	sleepStep  = "run: sleep 0.5"
 	inParallel = "--max-parallel"
 )
 
-// parallel compares tasks that run at once with the same tasks one after another, and counts the fsyncs of
-// branches that share their commits.
+// parallel compares tasks that run at once with the same tasks one after another. It also
+// counts the fsyncs of branches that share their commits.
 func (b *bench) parallel(ctx context.Context) error {
 	s, err := b.newSite("parallel-sleep", nil)
 	if err != nil {
@@ -43,7 +46,8 @@ func (b *bench) parallel(ctx context.Context) error {
 	return b.shared(ctx)
 }
 
-// shared counts under the tracer how often the store is synced for a step of four branches that run at once.
+// shared counts, under the tracer, the syncs of the store per step of four branches that
+// run at once.
 func (b *bench) shared(ctx context.Context) error {
 	tracer := crash.NewTracer()
 	defer tracer.Close()
@@ -65,7 +69,7 @@ func (b *bench) shared(ctx context.Context) error {
 	return nil
 }
 
-// writeTasks makes a plan of tasks of steps that are all the same.
+// writeTasks writes a plan of tasks whose steps are all equal.
 func (s site) writeTasks(tasks, steps int, step string) error {
 	var b strings.Builder
 	b.WriteString("version: 1\ntask: Bench\ntasks:\n")

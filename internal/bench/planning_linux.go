@@ -9,11 +9,12 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// planning measures how long it takes to work out what is left of a plan that is half done.
+// planning measures the computation of the remaining steps of a half-done plan.
 func (b *bench) planning(context.Context) error {
 	times := map[int]sample{}
 	for _, n := range []int{10000, 100000} {
-		runtime.GC() // what earlier parts left must not be collected in the time of this one
+		// Collect the garbage of earlier parts now, not during the measurement.
+		runtime.GC()
 		p, s := halfDone(n)
 		var all sample
 		for range 30 {
@@ -40,7 +41,8 @@ func tenfold(s sample) sample {
 	return out
 }
 
-// halfDone gives a plan of n steps in tasks of a hundred, and a session that did half of it.
+// halfDone returns a plan of n steps in tasks of a hundred, and a session that has done
+// half of it.
 func halfDone(n int) (*session.Plan, *session.Session) {
 	p := &session.Plan{Version: 1, Task: "bench"}
 	s := &session.Session{State: session.Executing, Steps: map[session.StepID]*session.StepState{}}

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// build makes the two programs that are compared.
+// build builds the two compared programs.
 func (b *bench) build(ctx context.Context) error {
 	dir, err := b.place("build")
 	if err != nil {
@@ -35,7 +35,7 @@ func (b *bench) build(ctx context.Context) error {
 	return goBuild(ctx, b.acode, "github.com/acode-dev/acode/cmd/acode")
 }
 
-// goBuild installs a program at out, built as the release is.
+// goBuild installs a program at out, built like the release.
 func goBuild(ctx context.Context, out, what string) error {
 	linked := out + ".linked"
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", linked, what)
@@ -46,8 +46,8 @@ func goBuild(ctx context.Context, out, what string) error {
 	return install(linked, out)
 }
 
-// install copies a program, as installing it does. What the linker left lies in the cache page by
-// page, because it writes through a mapping: a large program takes a tenth longer to start from that.
+// install copies a program. The linker writes through a mapping, so its output lies in
+// the cache page by page, and a large program takes a tenth longer to start from there.
 func install(linked, at string) error {
 	program, err := os.ReadFile(linked)
 	if err != nil {
@@ -56,7 +56,7 @@ func install(linked, at string) error {
 	return os.WriteFile(at, program, 0o755)
 }
 
-// site is where acode is run: a store, a workspace and a plan.
+// site is a place to run acode: a store, a workspace and a plan.
 type site struct {
 	acode, dir string
 }
@@ -70,7 +70,7 @@ func (s site) environ() []string {
 	return []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8", "HOME=" + user, "XDG_CONFIG_HOME=" + user, "TMPDIR=" + s.dir, "ACODE_HOME=" + s.home()}
 }
 
-// newSite makes the place name with the given files in its workspace.
+// newSite makes a site called name with the given files in its workspace.
 func (b *bench) newSite(name string, files map[string]string) (site, error) {
 	dir, err := b.place(name)
 	if err != nil {
@@ -89,7 +89,7 @@ func (b *bench) newSite(name string, files map[string]string) (site, error) {
 	return s, nil
 }
 
-// writePlan makes a plan of one task from the YAML of its steps.
+// writePlan writes a plan of one task from the YAML of its steps.
 func (s site) writePlan(steps []string) error {
 	var b strings.Builder
 	b.WriteString("version: 1\ntask: Bench\ntasks:\n  - id: t\n    steps:\n")
@@ -105,7 +105,7 @@ func (s site) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// line is one line of acode's output and when it came.
+// line is one line of acode's output and the time when it arrived.
 type line struct {
 	at   int64
 	text []byte
@@ -114,8 +114,8 @@ type line struct {
 // is reports whether l is a notice of this type.
 func (l line) is(kind string) bool { return bytes.Contains(l.text, []byte(`"type":"`+kind+`"`)) }
 
-// follow runs cmd and shows every line to see until that returns false; then the program is
-// killed. It returns when the program was started.
+// follow runs cmd and passes every line to see until see returns false. Then it kills the
+// program. It returns the time when the program started.
 func follow(cmd *exec.Cmd, see func(line) bool) (started int64, err error) {
 	var said bytes.Buffer
 	cmd.Stderr = &said
@@ -134,9 +134,11 @@ func follow(cmd *exec.Cmd, see func(line) bool) (started int64, err error) {
 			break
 		}
 		if !see(line{nanos(), text}) {
-			_ = cmd.Process.Kill() // may have ended by itself
+			// The program may have ended by itself.
+			_ = cmd.Process.Kill()
 			_, _ = io.Copy(io.Discard, r)
-			_ = cmd.Wait() // killed, as was wanted
+			// The program was killed on purpose, so its status does not matter.
+			_ = cmd.Wait()
 			return started, nil
 		}
 	}
@@ -146,8 +148,8 @@ func follow(cmd *exec.Cmd, see func(line) bool) (started int64, err error) {
 	return started, nil
 }
 
-// until runs acode, kills it when the nth notice of a type has come, and gives how long after
-// its start that was.
+// until runs acode and kills it after the nth notice of a type. It returns the time from
+// the start to that notice, in nanoseconds.
 func (s site) until(ctx context.Context, kind string, n int, args ...string) (int64, error) {
 	var at int64
 	started, err := follow(s.command(ctx, args...), func(l line) bool {

@@ -12,7 +12,7 @@ type row struct {
 	what, median, p95, limit, mark, detail string
 }
 
-// report is a Markdown table that docs/benchmarks.md takes as it is.
+// report is a Markdown table that docs/benchmarks.md includes unchanged.
 type report struct {
 	out        io.Writer
 	rows, over int
@@ -31,7 +31,7 @@ func (r *report) line(l row) {
 	fmt.Fprintf(r.out, "| %-58s | %7s | %7s | %9s | %-11s | %s |\n", l.what, l.median, l.p95, l.limit, l.mark, l.detail)
 }
 
-// mark says whether the figures keep a limit.
+// mark returns whether the figures keep a limit.
 func (r *report) mark(median, p95, limit float64) string {
 	switch {
 	case median > limit:
@@ -43,7 +43,7 @@ func (r *report) mark(median, p95, limit float64) string {
 	return "PASS"
 }
 
-// ratio prints a divided by b, and what else there is to say of it.
+// ratio prints a divided by b, and more details.
 func (r *report) ratio(what string, a, b sample, limit float64, more ...string) {
 	median, p95 := a.median()/b.median(), a.p95()/b.p95()
 	detail := fmt.Sprintf("%s; %s; n=%d; of the quickest tenth %.2f", a, b, len(a), a.at(0.1)/b.at(0.1))

@@ -10,8 +10,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// bytesPerStep measures how the database grows. Opening a store copies its log into the
-// database.
+// bytesPerStep measures the growth of the database. Opening a store copies its log into
+// the database.
 func (b *bench) bytesPerStep(ctx context.Context) error {
 	dir, err := b.place("bytes")
 	if err != nil {
@@ -45,7 +45,8 @@ func (b *bench) bytesPerStep(ctx context.Context) error {
 	return nil
 }
 
-// grow does the steps from to to and gives the size of the database.
+// grow does steps from (included) up to to (excluded) and returns the size of the
+// database.
 func grow(ctx context.Context, home string, id session.ID, from, to int) (int64, error) {
 	st, err := openStore(ctx, home)
 	if err != nil {
@@ -55,7 +56,8 @@ func grow(ctx context.Context, home string, id session.ID, from, to int) (int64,
 	if err != nil {
 		return 0, err
 	}
-	for from < to { // a batch takes as many bytes as its events one by one
+	// A batch takes as many bytes as its events would take one by one.
+	for from < to {
 		var ds []session.Draft
 		for ; len(ds) < 80 && from < to; from++ {
 			ds = append(ds, intentOf(w, from), receiptOf(w, from))

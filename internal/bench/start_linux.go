@@ -17,17 +17,23 @@ import (
 )
 
 const (
-	startRuns  = 30
-	smallReads = 50                     // steps that are done before the session is killed
-	planSteps  = 100                    // steps of the plan
-	bigBytes   = 1 << 29                // of the file that the step in progress reads: it takes long enough to be killed in every time
-	settling   = 100 * time.Millisecond // after which no file counts as touched just now
-	fifo       = "fifo"                 // that a command tells when it runs, beside the workspace
+	startRuns = 30
+	// smallReads is the number of steps done before the kill.
+	smallReads = 50
+	// planSteps is the number of steps of the plan.
+	planSteps = 100
+	// bigBytes is the size of the file that the step in progress reads. Reading it takes
+	// long enough for a kill.
+	bigBytes = 1 << 29
+	// settling is the age after which a file no longer counts as just touched.
+	settling = 100 * time.Millisecond
+	// fifo is the pipe beside the workspace that a command writes to when it runs.
+	fifo = "fifo"
 )
 
-// killed makes a site whose session was killed with -9 half-way through a plan of 100 steps, in
-// the read of a file that takes long. Resumes that are killed in it again change nothing but
-// the epoch. next is the step after it.
+// killed makes a site whose session was killed with -9 half-way through a plan of 100
+// steps, while it read a large file. Further killed resumes change only the epoch. next
+// is the step after the read.
 func (b *bench) killed(ctx context.Context, name string, git bool, next string) (site, error) {
 	files := map[string]string{}
 	var steps []string
@@ -66,7 +72,7 @@ func makeRepository(ctx context.Context, dir string) error {
 	return nil
 }
 
-// starts compares resumes, from the start of the process to their first step, with a program
+// starts compares the time from the start of a resume to its first step with a program
 // that does nothing.
 func (b *bench) starts(ctx context.Context) error {
 	var sites [2]site
@@ -109,13 +115,14 @@ func (b *bench) starts(ctx context.Context) error {
 	return nil
 }
 
-// commandSite is a site whose next step is a command, and a copy of its store from before it.
+// commandSite is a site whose next step is a command, and a copy of its store from before
+// that step.
 type commandSite struct {
 	site
 	fifo *os.File
 }
 
-// commandSite makes the read that was in progress done, so that the command comes first.
+// commandSite marks the read in progress as done, so that the command is the next step.
 func (b *bench) commandSite(ctx context.Context, name string, git bool) (commandSite, error) {
 	at := filepath.Join(b.scratch, name, fifo)
 	s, err := b.killed(ctx, name, git, fmt.Sprintf("run: [/bin/sh, -c, %q]", "echo >"+at))
@@ -142,8 +149,8 @@ func (b *bench) commandSite(ctx context.Context, name string, git bool) (command
 	return commandSite{s, f}, os.Rename(s.home(), s.home()+".before")
 }
 
-// first resumes and gives how long after its start the command ran. The resume then goes on to
-// its end.
+// first resumes and returns the time from the start to the command. The resume then
+// continues to its end.
 func (c commandSite) first(ctx context.Context) (int64, error) {
 	if err := os.RemoveAll(c.home()); err != nil {
 		return 0, err
@@ -151,13 +158,14 @@ func (c commandSite) first(ctx context.Context) (int64, error) {
 	if out, err := exec.CommandContext(ctx, "cp", "-a", c.home()+".before", c.home()).CombinedOutput(); err != nil {
 		return 0, fmt.Errorf("copy store: %w: %s", err, out)
 	}
-	if err := c.settle(); err != nil {
+	if err := c.syncCopy(); err != nil {
 		return 0, err
 	}
 	ran := make(chan int64, 1)
 	go func() {
 		var b [1]byte
-		_, _ = c.fifo.Read(b[:]) // the resume below fails when nothing comes
+		// If nothing arrives, the resume below fails.
+		_, _ = c.fifo.Read(b[:])
 		ran <- nanos()
 	}()
 	started, err := follow(c.command(ctx, "resume", "--json"), func(line) bool { return true })
@@ -167,9 +175,9 @@ func (c commandSite) first(ctx context.Context) (int64, error) {
 	return <-ran - started, nil
 }
 
-// settle syncs the copy of the store, as that of a session that was interrupted is: else the
-// resume would pay for the copying.
-func (c commandSite) settle() error {
+// syncCopy syncs the copy of the store. The store of an interrupted session is synced
+// too; otherwise the resume would pay for the copying.
+func (c commandSite) syncCopy() error {
 	f, err := os.Open(c.home())
 	if err != nil {
 		return err
@@ -177,7 +185,8 @@ func (c commandSite) settle() error {
 	return errors.Join(unix.Syncfs(int(f.Fd())), f.Close())
 }
 
-// rewrite appends events to the only session of s, as its holder would, until there are none.
+// rewrite appends events to the only session of s as its holder, until events returns
+// none.
 func (s site) rewrite(ctx context.Context, events func(*local.Writer) ([]session.Draft, error)) error {
 	st, err := openStore(ctx, s.home())
 	if err != nil {
@@ -202,7 +211,7 @@ func (s site) rewrite(ctx context.Context, events func(*local.Writer) ([]session
 	}
 }
 
-// only gives the one session of a store.
+// only returns the single session of a store.
 func only(ctx context.Context, st *local.Store) (session.ID, error) {
 	list, err := st.Summaries(ctx, "")
 	if err != nil {

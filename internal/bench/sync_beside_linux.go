@@ -11,14 +11,17 @@ import (
 )
 
 const (
-	besideEvents  = 100_000 // pending, more than is delivered in the time of a window
+	// besideEvents are pending, more than one window delivers.
+	besideEvents  = 100_000
 	besideWindows = 8
-	besideSteps   = 200 // of a window
+	// besideSteps is the number of steps of a window.
+	besideSteps   = 200
 	besideOfAlone = 1.3
 )
 
-// besides compares steps while another process drains a backlog of the same store with steps
-// alone. All of it shares processors and disk, the server too, which elsewhere has its own.
+// besides compares steps while another process drains a backlog of the same store with
+// steps alone. The server shares processors and disk with them; in production it has its
+// own.
 func (b *bench) besides(ctx context.Context, d *delivery) (err error) {
 	if err := d.build(ctx, b); err != nil {
 		return err
@@ -65,7 +68,7 @@ func window(ctx context.Context, w *local.Writer, took *sample) error {
 	return nil
 }
 
-// windowBeside does steps while acode-sync drains as it does beside a run.
+// windowBeside does steps while acode-sync drains, as beside a run.
 func (k *backlog) windowBeside(ctx context.Context, s site, on *server, w *local.Writer, took *sample) error {
 	if err := k.rewind(ctx); err != nil {
 		return err
@@ -91,19 +94,22 @@ func (k *backlog) windowBeside(ctx context.Context, s site, on *server, w *local
 // syncing runs f while acode-sync delivers the store of s to a server.
 func (s site) syncing(ctx context.Context, to *server, args []string, f func(*exec.Cmd) error) error {
 	cmd := s.synced(ctx, to, args...)
-	if _, err := cmd.StdinPipe(); err != nil { // open until Wait closes it: its end would end the program
+	// The pipe stays open until Wait closes it. Its end would end the program.
+	if _, err := cmd.StdinPipe(); err != nil {
 		return err
 	}
 	if err := cmd.Start(); err != nil {
 		return err
 	}
 	err := f(cmd)
-	_ = cmd.Process.Kill() // it has nothing that it must end
-	_ = cmd.Wait()         // killed, as was wanted
+	// The program has no unfinished work.
+	_ = cmd.Process.Kill()
+	// The program was killed on purpose, so its status does not matter.
+	_ = cmd.Wait()
 	return err
 }
 
-// synced gives a command of acode-sync for the store of s and a server.
+// synced returns a command of acode-sync for the store of s and a server.
 func (s site) synced(ctx context.Context, to *server, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, to.d.program, args...)
 	cmd.Dir = s.workspace()
@@ -111,7 +117,7 @@ func (s site) synced(ctx context.Context, to *server, args ...string) *exec.Cmd 
 	return cmd
 }
 
-// delivered reports whether all of a session is on the server, and verified there.
+// delivered reports whether the server has all events of a session and has verified them.
 func (k *backlog) delivered(ctx context.Context, id session.ID) (bool, error) {
 	l, err := k.st.Lane(ctx, id)
 	if err != nil {

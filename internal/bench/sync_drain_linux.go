@@ -9,20 +9,21 @@ import (
 )
 
 const (
-	drainRuns  = 15
-	fewEvents  = 10_000
-	drainOfRaw = 0.4 // of a raw COPY
+	drainRuns = 15
+	fewEvents = 10_000
+	// drainOfRaw is the least rate, as a share of a raw COPY.
+	drainOfRaw = 0.4
 
 	farTrip   = 50 * time.Millisecond
 	farRuns   = 5
 	farEvents = 100_000
-	farRate   = 20_000 // events per second
+	// farRate is in events per second.
+	farRate   = 20_000
 	farLanes  = 4
 	farOfNear = 0.3
 )
 
-// drains compares a drain on loopback with one raw COPY of the same
-// events.
+// drains compares a drain on loopback with one raw COPY of the same events.
 func (b *bench) drains(ctx context.Context, d *delivery) error {
 	if err := b.drainsOf(ctx, d, fewEvents, drainRuns); err != nil || !b.full {
 		return err
@@ -55,7 +56,7 @@ func (b *bench) drainsOf(ctx context.Context, d *delivery, events, runs int) (er
 	return nil
 }
 
-// farDrains measures drains over a long line.
+// farDrains measures drains over a line with a long delay.
 func (b *bench) farDrains(ctx context.Context, d *delivery) error {
 	var one, four, near sample
 	for _, x := range []struct {
@@ -71,8 +72,8 @@ func (b *bench) farDrains(ctx context.Context, d *delivery) error {
 	return nil
 }
 
-// farDrain drains a store of as many sessions from far away, and from near in turn where that
-// is asked for.
+// farDrain drains a store of so many sessions over a line with a long delay. If near is
+// not nil, it also drains over loopback, in turn.
 func (b *bench) farDrain(ctx context.Context, d *delivery, lanes int, far, near *sample) (err error) {
 	dir, err := b.place(fmt.Sprintf("far-%d", lanes))
 	if err != nil {

@@ -18,22 +18,29 @@ import (
 	"github.com/acode-dev/acode/remote"
 )
 
-// clusterVariable names the cluster that is measured: the address of its superuser.
+// clusterVariable names the environment variable with the superuser's address of the
+// measured cluster.
 const clusterVariable = "ACODE_TEST_POSTGRES"
 
-// delivery is what the parts of delivery share: a cluster that waits for its disk as one in
-// production does, a migrated database to copy, a device's role, and the program.
+// delivery holds the shared parts of the delivery measurements: a cluster that waits for
+// its disk as in production, a migrated database to copy, the role of a device, and the
+// program.
 type delivery struct {
-	admin    string // address for the superuser
-	role     string // name of the device's role
-	template string // name of the migrated database
-	program  string // acode-sync, where a part had it built
-	made     int    // databases so far
-	undo     []string
+	// admin is the superuser's address.
+	admin string
+	// role is the name of the device's role.
+	role string
+	// template is the name of the migrated database.
+	template string
+	// program is acode-sync, once a part has built it.
+	program string
+	// made counts the databases.
+	made int
+	undo []string
 }
 
-// delivering runs a part with what it needs. Without a cluster it says so and leaves the part
-// out.
+// delivering returns a part that runs with a delivery. Without a cluster it prints a
+// message and skips the part.
 func delivering(part func(*bench, context.Context, *delivery) error) func(*bench, context.Context) error {
 	return func(b *bench, ctx context.Context) (err error) {
 		admin := os.Getenv(clusterVariable)
@@ -70,7 +77,7 @@ func (d *delivery) prepare(ctx context.Context) error {
 	return d.exec(ctx, "CREATE ROLE "+name+" LOGIN IN ROLE acode_writer")
 }
 
-// build makes the program that delivers.
+// build builds acode-sync.
 func (d *delivery) build(ctx context.Context, b *bench) error {
 	dir, err := b.place("build")
 	if err != nil {
@@ -80,8 +87,7 @@ func (d *delivery) build(ctx context.Context, b *bench) error {
 	return goBuild(ctx, d.program, "github.com/acode-dev/acode/cmd/acode-sync")
 }
 
-// wait sees to it that the cluster waits for its disk, as one in production does. Clusters for
-// tests do not.
+// wait makes the cluster wait for its disk, as in production. Clusters for tests do not.
 func (d *delivery) wait(ctx context.Context) error {
 	for _, name := range []string{"fsync", "full_page_writes"} {
 		on, err := d.ask(ctx, "SHOW "+name)
@@ -102,7 +108,7 @@ func (d *delivery) wait(ctx context.Context) error {
 	return nil
 }
 
-// until asks again and again whether something holds, for a minute.
+// until polls holds for up to a minute.
 func until(ctx context.Context, holds func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -120,16 +126,17 @@ func until(ctx context.Context, holds func() (bool, error)) error {
 	}
 }
 
-// close leaves the cluster as it was found.
+// close restores the settings of the cluster.
 func (d *delivery) close() error {
 	var errs []error
 	for _, sql := range d.undo {
-		errs = append(errs, d.exec(context.Background(), sql)) // also when what was measured was broken off
+		// Restore them after a cancelled measurement too.
+		errs = append(errs, d.exec(context.Background(), sql))
 	}
 	return errors.Join(errs...)
 }
 
-// address gives that of a database, for a role or the superuser.
+// address returns the address of a database for a role; "" means the superuser.
 func (d *delivery) address(database, role string) (string, error) {
 	u, err := url.Parse(d.admin)
 	if err != nil {
@@ -142,7 +149,7 @@ func (d *delivery) address(database, role string) (string, error) {
 	return u.String(), nil
 }
 
-// exec runs statements as the superuser, each on its own.
+// exec runs statements as the superuser, one at a time.
 func (d *delivery) exec(ctx context.Context, sql ...string) error {
 	return execute(ctx, d.admin, sql...)
 }
@@ -152,7 +159,8 @@ func execute(ctx context.Context, address string, sql ...string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close(ctx) }() // nothing is open on it
+	// No transaction is open on it.
+	defer func() { _ = conn.Close(ctx) }()
 	for _, q := range sql {
 		if _, err := conn.PgConn().Exec(ctx, q).ReadAll(); err != nil {
 			return fmt.Errorf("%s: %w", q, err)
@@ -165,13 +173,14 @@ func (d *delivery) ask(ctx context.Context, sql string) (string, error) {
 	return query(ctx, d.admin, sql)
 }
 
-// query gives the first value of a statement as text.
+// query returns the first value of a statement as text.
 func query(ctx context.Context, address, sql string) (string, error) {
 	conn, err := pgx.Connect(ctx, address)
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = conn.Close(ctx) }() // nothing is open on it
+	// No transaction is open on it.
+	defer func() { _ = conn.Close(ctx) }()
 	results, err := conn.PgConn().Exec(ctx, sql).ReadAll()
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", sql, err)
@@ -182,14 +191,15 @@ func query(ctx context.Context, address, sql string) (string, error) {
 	return string(results[0].Rows[0][0]), nil
 }
 
-// server is a database of its own: migrated, and without events.
+// server is a migrated database without events.
 type server struct {
-	d           *delivery
-	name        string
-	admin, role string // addresses
+	d    *delivery
+	name string
+	// admin and role are addresses.
+	admin, role string
 }
 
-// server makes one.
+// server makes a server from the template.
 func (d *delivery) server(ctx context.Context) (*server, error) {
 	d.made++
 	s := &server{d: d, name: fmt.Sprintf("%s_%d", d.template, d.made)}
@@ -200,17 +210,17 @@ func (d *delivery) server(ctx context.Context) (*server, error) {
 		return nil, err
 	}
 	d.undo = append([]string{"DROP DATABASE IF EXISTS " + s.name + " WITH (FORCE)"}, d.undo...)
-	// What the copy left to be written is not the measured part's.
+	// The checkpoint keeps the writes of the copy out of the measurement.
 	return s, d.exec(ctx, "CREATE DATABASE "+s.name+" TEMPLATE "+d.template, "CHECKPOINT")
 }
 
-// drop ends connections and gives the room back.
+// drop ends all connections and removes the database.
 func (s *server) drop(ctx context.Context) error {
 	return s.d.exec(ctx, "DROP DATABASE "+s.name+" WITH (FORCE)")
 }
 
-// holds fails when the server has another number of events than n: nothing else shows that
-// what was measured happened.
+// holds returns an error if the server does not hold n events. Nothing else shows that
+// the measured delivery happened.
 func (s *server) holds(ctx context.Context, n int) error {
 	got, err := query(ctx, s.admin, "SELECT count(*) FROM acode.events")
 	if err == nil && got != fmt.Sprint(n) {
@@ -219,7 +229,7 @@ func (s *server) holds(ctx context.Context, n int) error {
 	return err
 }
 
-// with runs f with a server that goes afterwards.
+// with runs f with a server and drops it afterwards.
 func (d *delivery) with(ctx context.Context, f func(*server) error) error {
 	s, err := d.server(ctx)
 	if err != nil {
@@ -228,7 +238,7 @@ func (d *delivery) with(ctx context.Context, f func(*server) error) error {
 	return errors.Join(f(s), s.drop(ctx))
 }
 
-// far runs f with the address of s beyond a long line.
+// far runs f with an address of s behind a line with the given round trip.
 func (s *server) far(trip time.Duration, f func(address string) error) error {
 	u, err := url.Parse(s.role)
 	if err != nil {
@@ -245,7 +255,7 @@ func (s *server) far(trip time.Duration, f func(address string) error) error {
 	return f(address)
 }
 
-// holder stands for the test that a proxy belongs to.
+// holder takes the place of the test that owns a proxy.
 type holder struct {
 	testing.TB
 	ends []func()
@@ -254,10 +264,10 @@ type holder struct {
 // Helper does nothing.
 func (*holder) Helper() {}
 
-// Cleanup keeps what ends the proxy.
+// Cleanup keeps f for close.
 func (h *holder) Cleanup(f func()) { h.ends = append(h.ends, f) }
 
-// Fatalf ends the program: there is no test to end.
+// Fatalf panics, because there is no test to fail.
 func (*holder) Fatalf(format string, args ...any) { panic("bench: " + fmt.Sprintf(format, args...)) }
 
 func (h *holder) close() {
@@ -266,7 +276,7 @@ func (h *holder) close() {
 	}
 }
 
-// atLeast prints how many times as fast ours is as theirs, from what both took.
+// atLeast prints how many times faster ours is than theirs.
 func (r *report) atLeast(what string, ours, theirs sample, least float64) {
 	median, p95 := theirs.median()/ours.median(), theirs.p95()/ours.p95()
 	mark := "PASS"
@@ -281,7 +291,7 @@ func (r *report) atLeast(what string, ours, theirs sample, least float64) {
 		fmt.Sprintf("%s; %s; n=%d; of the quickest %.2f", ours, theirs, len(ours), theirs.at(0)/ours.at(0))})
 }
 
-// rate prints events per second beside the least that they must be.
+// rate prints events per second beside their minimum.
 func (r *report) rate(what string, s sample, events int, least float64) {
 	perSecond := func(ns float64) float64 { return float64(events) / ns * 1e9 }
 	median, p95 := perSecond(s.median()), perSecond(s.p95())

@@ -14,12 +14,13 @@ import (
 
 const (
 	partitionWindows = 60
-	partitionEvery   = 500 * time.Millisecond // so that they span several calls of the drainer and its waits
+	// partitionEvery spans several calls and waits of the syncer.
+	partitionEvery   = 500 * time.Millisecond
 	partitionOfAlone = 1.3
 )
 
-// partitions compares steps while the network is gone, which the drainer of their store learns
-// only from its deadlines, with steps of a store that no drainer has. Both go on at once, and
+// partitions compares steps without a network to steps of a store without a syncer. The
+// syncer notices the missing network only by its deadlines. Both sides run at once, and
 // their windows alternate.
 func (b *bench) partitions(ctx context.Context) (err error) {
 	d := &delivery{}
@@ -36,11 +37,12 @@ func (b *bench) partitions(ctx context.Context) (err error) {
 	apart, alone := steppers[0], steppers[1]
 	h := &holder{}
 	defer h.close()
-	p := pgwire.New(h, "127.0.0.1:9") // nobody is asked
+	// The proxy forwards nothing, so no server listens here.
+	p := pgwire.New(h, "127.0.0.1:9")
 	p.Set(pgwire.Hole())
 	err = apart.site.syncing(ctx, &server{d: d, role: "postgres://bench@" + p.Addr() + "/bench"}, []string{"sync", "drain"}, func(*exec.Cmd) error {
 		if err := until(ctx, func() (bool, error) { return p.Counts().Connections > 0, nil }); err != nil {
-			return fmt.Errorf("wait for the drainer: %w", err)
+			return fmt.Errorf("wait for the syncer: %w", err)
 		}
 		return inTurn(ctx, apart, alone)
 	})
@@ -55,8 +57,8 @@ func (b *bench) partitions(ctx context.Context) (err error) {
 	return nil
 }
 
-// inTurn has both do windows of steps, the first one first in one pair of them and last in the
-// next.
+// inTurn does windows of steps on both sides. The sides swap their order from pair to
+// pair.
 func inTurn(ctx context.Context, one, two *stepper) error {
 	tick := time.NewTicker(partitionEvery)
 	defer tick.Stop()
@@ -74,7 +76,7 @@ func inTurn(ctx context.Context, one, two *stepper) error {
 	return nil
 }
 
-// stepper does steps in a store of its own.
+// stepper does steps in its own store.
 type stepper struct {
 	site site
 	st   *local.Store
@@ -82,7 +84,8 @@ type stepper struct {
 	took sample
 }
 
-// newStepper makes a store with a session that executes and has steps for so many windows.
+// newStepper makes a store with an executing session that has steps for the given number
+// of windows.
 func (b *bench) newStepper(ctx context.Context, name string, windows int) (*stepper, error) {
 	s, err := b.newSite(name, nil)
 	if err != nil {
@@ -103,8 +106,8 @@ func (b *bench) newStepper(ctx context.Context, name string, windows int) (*step
 
 func (x *stepper) close() error { return errors.Join(x.w.Close(), x.st.Close()) }
 
-// cutOff fails unless a drainer found the server away, and delivered nothing: nothing else shows
-// that what was measured happened.
+// cutOff returns an error unless a syncer found the server offline and delivered nothing.
+// Nothing else shows that the measured situation happened.
 func (x *stepper) cutOff(ctx context.Context) error {
 	h, _, pending, err := x.st.Sync(ctx)
 	if err == nil && (h.State != session.SyncOffline || pending.Events != x.w.Session().LastSeq) {

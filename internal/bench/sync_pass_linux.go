@@ -19,8 +19,8 @@ const (
 	passOfFew    = 1.5
 )
 
-// passes compares a pass over a store of many sessions, a few of which changed, with one over
-// a store that has no others.
+// passes compares a pass over a store of many sessions, of which a few changed, with a
+// pass over a store of only those few.
 func (b *bench) passes(ctx context.Context, d *delivery) error {
 	return d.with(ctx, func(one *server) error {
 		return d.with(ctx, func(two *server) (err error) {
@@ -63,7 +63,7 @@ func (b *bench) passesOf(ctx context.Context, few, many *population) error {
 	return nil
 }
 
-// population is a store of many sessions, all of them delivered, and a link that stands.
+// population is a store of many delivered sessions and a connection to its server.
 type population struct {
 	*backlog
 	link    *link
@@ -82,7 +82,7 @@ func (p *population) close() error {
 	return errors.Join(append(errs, p.backlog.close())...)
 }
 
-// change adds an event to some sessions.
+// change appends an event to some sessions.
 func (p *population) change(ctx context.Context) error {
 	for _, w := range p.changed {
 		if _, err := w.Append(ctx, session.Draft{Type: session.CheckpointCreated, Data: session.CheckpointCreatedData{Why: "bench"}}); err != nil {
@@ -92,7 +92,7 @@ func (p *population) change(ctx context.Context) error {
 	return nil
 }
 
-// left fails when something was not delivered.
+// left returns an error if an event was not delivered.
 func (p *population) left(ctx context.Context) error {
 	left, err := p.out.Backlog(ctx)
 	if err == nil && left.Events > 0 {
@@ -107,7 +107,8 @@ func (p *population) run(ctx context.Context) (stop func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = p.link.syncer.Run(ctx) // it ends with its context
+		// Run ends with its context.
+		_ = p.link.syncer.Run(ctx)
 	}()
 	return func() {
 		cancel()
@@ -115,8 +116,8 @@ func (p *population) run(ctx context.Context) (stop func()) {
 	}
 }
 
-// pass delivers what changed with a syncer that runs, from its being woken until the last mark
-// is kept.
+// pass delivers the changes with a running syncer. It measures from the wake-up until the
+// last mark is kept.
 func (p *population) pass(ctx context.Context, took *sample) error {
 	if err := p.change(ctx); err != nil {
 		return err
@@ -127,7 +128,7 @@ func (p *population) pass(ctx context.Context, took *sample) error {
 	return p.left(ctx)
 }
 
-// woken wakes the syncer and waits for the marks of what changed.
+// woken wakes the syncer and waits for the marks of the changed sessions.
 func (p *population) woken(ctx context.Context) error {
 	p.link.syncer.Wake()
 	for _, w := range p.changed {
@@ -144,7 +145,7 @@ func (p *population) woken(ctx context.Context) error {
 	return nil
 }
 
-// drain delivers what changed by a drain.
+// drain delivers the changes by a drain.
 func (p *population) drain(ctx context.Context, took *sample) error {
 	if err := p.change(ctx); err != nil {
 		return err
@@ -155,8 +156,8 @@ func (p *population) drain(ctx context.Context, took *sample) error {
 	return p.left(ctx)
 }
 
-// populate makes a store of a few sessions that are delivered to s, and of others that both
-// sides say were delivered long ago and that the server has pruned since.
+// populate makes a store of a few sessions that are delivered to s, and of others. For
+// the others both sides record a delivery long ago, and the server has pruned them since.
 func (b *bench) populate(ctx context.Context, s *server, others int) (*population, error) {
 	dir, err := b.place(fmt.Sprintf("pass-%d", others))
 	if err != nil {
@@ -177,7 +178,7 @@ func (b *bench) populate(ctx context.Context, s *server, others int) (*populatio
 	return openPopulation(ctx, home, s, k.sessions)
 }
 
-// Others are copies of the first session by another name.
+// The other sessions are copies of the first one with another name.
 const (
 	otherID = `'01990000-0000-7000-8000-' || printf('%%012x', i)`
 
@@ -197,7 +198,7 @@ FROM acode.heads h, generate_series(1, %d) i WHERE h.session_id = (SELECT min(se
 	- (SELECT coalesce(sum(events), 0) FROM acode.counts o WHERE o.shard <> acode.counts.shard) WHERE shard = (SELECT min(shard) FROM acode.counts)`
 )
 
-// multiply adds n sessions to a store that nobody has open, and to its server.
+// multiply adds n sessions to a closed store and to its server.
 func multiply(ctx context.Context, home string, s *server, n int) error {
 	if n == 0 {
 		return nil
@@ -217,7 +218,7 @@ func multiply(ctx context.Context, home string, s *server, n int) error {
 	return execute(ctx, s.admin, fmt.Sprintf(multiplyHeads, n), countHeads, "ANALYZE acode.heads", "CHECKPOINT")
 }
 
-// columns lists those of a table that are not copied otherwise.
+// columns lists the columns of a table except those in without.
 func columns(ctx context.Context, db, table string, without ...string) (string, error) {
 	return sqlite(ctx, db, fmt.Sprintf("SELECT group_concat(name) FROM pragma_table_info('%s') WHERE name NOT IN ('%s')", table, strings.Join(without, "', '")))
 }
@@ -252,7 +253,7 @@ func openPopulation(ctx context.Context, home string, s *server, changed []sessi
 		}
 		p.changed = append(p.changed, w)
 	}
-	// The first drain learns what the ones that are measured know.
+	// The first drain reads the state that later drains already know.
 	if err := errors.Join(p.link.syncer.Drain(ctx), p.link.syncer.Settle(ctx)); err != nil {
 		return nil, errors.Join(err, p.close())
 	}

@@ -14,13 +14,15 @@ import (
 )
 
 const (
-	manyEvents  = 100_000
-	fullEvents  = 1_000_000
-	maxPeak     = 64 // MB
+	manyEvents = 100_000
+	fullEvents = 1_000_000
+	// maxPeak is in MB.
+	maxPeak     = 64
 	maxPeakRise = 1.2
 
-	idleTime  = 20 * time.Second
-	idleShare = 0.5 // percent of a processor
+	idleTime = 20 * time.Second
+	// idleShare is in percent of one processor.
+	idleShare = 0.5
 
 	idleSessions = 10
 
@@ -28,7 +30,7 @@ const (
 	statusEmpty = 6
 )
 
-// many is how long the long backlog is.
+// many returns the length of the long backlog.
 func (b *bench) many() int {
 	if b.full {
 		return fullEvents
@@ -36,8 +38,8 @@ func (b *bench) many() int {
 	return manyEvents
 }
 
-// processes looks at acode-sync as a process: its memory while it drains a short and a long
-// backlog, and its processor time while there is nothing to do.
+// processes measures acode-sync as a process: its memory while it drains a short and a
+// long backlog, and its processor time while it is idle.
 func (b *bench) processes(ctx context.Context, d *delivery) error {
 	if err := d.build(ctx, b); err != nil {
 		return err
@@ -55,7 +57,7 @@ func (b *bench) processes(ctx context.Context, d *delivery) error {
 	return d.with(ctx, func(s *server) error { return b.idle(ctx, s) })
 }
 
-// peakOf gives the most memory that acode-sync had while it delivered a backlog, in MB.
+// peakOf returns the peak memory of acode-sync while it delivers a backlog, in MB.
 func (b *bench) peakOf(ctx context.Context, d *delivery, events int) (peak float64, err error) {
 	s, err := b.newSite(fmt.Sprintf("peak-%d", events), nil)
 	if err != nil {
@@ -125,9 +127,10 @@ func (b *bench) idle(ctx context.Context, on *server) (err error) {
 	})
 }
 
-// processorTime reads the clock of another process's processor time, in nanoseconds.
+// processorTime reads the processor time of another process, in nanoseconds.
 func processorTime(pid int) (int64, error) {
-	const scheduler = 2 // of the clocks of a process, the one that the scheduler keeps
+	// scheduler selects the scheduler's clock among the clocks of a process.
+	const scheduler = 2
 	var ts unix.Timespec
 	if err := unix.ClockGettime(int32(^pid)<<3|scheduler, &ts); err != nil {
 		return 0, fmt.Errorf("read processor time: %w", err)
@@ -136,7 +139,7 @@ func processorTime(pid int) (int64, error) {
 }
 
 // statuses compares acode status on a store with a long backlog with a program that does
-// nothing. No server is asked, so none is there.
+// nothing. Neither asks a server.
 func (b *bench) statuses(ctx context.Context) error {
 	s, err := b.newSite("status", nil)
 	if err != nil {

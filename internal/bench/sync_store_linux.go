@@ -17,16 +17,18 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// backlog is an open store of which nothing is delivered.
+// backlog is an open store without delivered events.
 type backlog struct {
 	st       *local.Store
 	out      *local.Outbox
 	sessions []session.ID
-	events   int               // of all sessions
-	kept     chan session.Lane // see source
+	// events counts the events of all sessions.
+	events int
+	// kept is described at source.
+	kept chan session.Lane
 }
 
-// newBacklog makes a store with sessions of about as many events each.
+// newBacklog makes a store whose sessions share the events evenly.
 func newBacklog(ctx context.Context, home string, sessions, events int) (*backlog, error) {
 	st, err := openStore(ctx, home)
 	if err != nil {
@@ -58,11 +60,11 @@ func newBacklog(ctx context.Context, home string, sessions, events int) (*backlo
 
 func (k *backlog) close() error { return errors.Join(k.out.Close(), k.st.Close()) }
 
-// perCommit is how many events a commit of a backlog holds.
+// perCommit is the number of events in one commit of a backlog.
 const perCommit = 1000
 
-// attempts makes a session as long as events, by attempts of its first step that fail and are
-// made again: what says why is as long as the result of a step elsewhere.
+// attempts makes a session events long, with failed attempts of its first step. The text
+// of each failure is as long as the result of an ordinary step.
 func attempts(ctx context.Context, w *local.Writer, events int) error {
 	id := stepID(0)
 	for left := events - int(w.Session().LastSeq); left > 0; left = events - int(w.Session().LastSeq) {
@@ -80,7 +82,7 @@ func attempts(ctx context.Context, w *local.Writer, events int) error {
 	return nil
 }
 
-// rewind makes the store one of which nothing was ever delivered.
+// rewind resets all lanes, so that nothing counts as delivered.
 func (k *backlog) rewind(ctx context.Context) error {
 	for _, id := range k.sessions {
 		if err := k.out.SaveLane(ctx, session.Lane{Session: id}); err != nil {
@@ -93,7 +95,8 @@ func (k *backlog) rewind(ctx context.Context) error {
 // source is a store as the outbox sees it.
 type source struct {
 	*local.Outbox
-	kept chan<- session.Lane // is told of lanes that were kept, while it has room; nil is not
+	// kept receives the lanes that were saved, while it has room. It may be nil.
+	kept chan<- session.Lane
 }
 
 // SaveLane implements outbox.Source.
@@ -108,13 +111,13 @@ func (s source) SaveLane(ctx context.Context, l session.Lane) error {
 	return err
 }
 
-// link is a store and a connection to a server.
+// link is a connection from a store to a server.
 type link struct {
 	server *remote.Server
 	syncer *outbox.Syncer
 }
 
-// connect makes a link, connected.
+// connect opens a link.
 func (k *backlog) connect(ctx context.Context, address string) (*link, error) {
 	r, err := remote.Open(remote.Options{URL: address, Now: now})
 	if err != nil {
@@ -127,7 +130,7 @@ func (k *backlog) connect(ctx context.Context, address string) (*link, error) {
 	return &link{server: r, syncer: outbox.New(o)}, nil
 }
 
-// drain delivers everything to an address of s, and adds how long that took.
+// drain delivers everything to an address of s and records the time.
 func (k *backlog) drain(ctx context.Context, s *server, address string, took *sample) error {
 	if err := k.rewind(ctx); err != nil {
 		return err
@@ -147,12 +150,14 @@ const (
 	plainTable = `CREATE TABLE plain (session_id uuid, seq bigint, id uuid, time_us bigint, epoch bigint, type text, actor text, device text, prev bytea, hash bytea, payload bytea)`
 	plainCopy  = `COPY plain FROM STDIN (FORMAT binary)`
 
-	plainEvents = 10_000  // that are read from the store at once
-	plainBytes  = 4 << 20 // of payload, at most
+	// plainEvents are read from the store at once.
+	plainEvents = 10_000
+	// plainBytes is the most payload of a read.
+	plainBytes = 4 << 20
 )
 
-// copyPlain copies everything, read from the same store in the same pieces, into a table of the
-// same columns without index, trigger or partition, by one COPY.
+// copyPlain copies all events by one COPY into a table of the same columns without index,
+// trigger or partition. It reads them from the same store in the same pieces.
 func (k *backlog) copyPlain(ctx context.Context, s *server, took *sample) error {
 	if err := execute(ctx, s.admin, plainTable); err != nil {
 		return err
@@ -161,11 +166,13 @@ func (k *backlog) copyPlain(ctx context.Context, s *server, took *sample) error 
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close(ctx) }() // nothing is open on it
+	// No transaction is open on it.
+	defer func() { _ = conn.Close(ctx) }()
 	var rows int64
 	err = took.timed(func() error {
 		r, w := io.Pipe()
-		go func() { _ = w.CloseWithError(k.encode(ctx, w)) }() // the reader has the error
+		// The reader receives the error.
+		go func() { _ = w.CloseWithError(k.encode(ctx, w)) }()
 		tag, err := conn.PgConn().CopyFrom(ctx, r, plainCopy)
 		rows = tag.RowsAffected()
 		return errors.Join(err, r.Close())
@@ -176,7 +183,7 @@ func (k *backlog) copyPlain(ctx context.Context, s *server, took *sample) error 
 	return err
 }
 
-// encode writes everything in the binary format of COPY.
+// encode writes all events in the binary format of COPY.
 func (k *backlog) encode(ctx context.Context, w io.Writer) error {
 	b := append([]byte("PGCOPY\n\xff\r\n\x00"), 0, 0, 0, 0, 0, 0, 0, 0)
 	for _, id := range k.sessions {

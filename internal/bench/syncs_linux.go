@@ -11,21 +11,26 @@ import (
 	"github.com/acode-dev/acode/internal/crash"
 )
 
-// syncs is how often acode and what it started asked the disk to keep something, by what.
+// syncs counts how often acode and its children synced files, by place.
 type syncs struct {
-	store     int // acode.db and its log
-	kept      int // pre-images that are files
-	commands  int // claims and what lies beside them
-	other     int // elsewhere in the store's directory
+	// store counts acode.db and its log.
+	store int
+	// kept counts pre-images in files.
+	kept int
+	// commands counts claims and the files beside them.
+	commands int
+	// other counts the rest of the store's directory.
+	other     int
 	workspace int
-	all       int // syncfs
+	// all counts syncfs.
+	all int
 }
 
 func (s syncs) minus(o syncs) syncs {
 	return syncs{s.store - o.store, s.kept - o.kept, s.commands - o.commands, s.other - o.other, s.workspace - o.workspace, s.all - o.all}
 }
 
-// record counts c, which happened at s.
+// record counts c, a call at s.
 func (n *syncs) record(s site, c crash.Call) {
 	if c.Kind == crash.KindSyncAll {
 		n.all++
@@ -50,15 +55,18 @@ func (n *syncs) record(s site, c crash.Call) {
 
 // kind is a kind of step whose fsyncs are counted.
 type kind struct {
-	name      string
-	step      func(i int) string
-	files     func(i int) map[string]string // that a step needs
-	store     float64                       // most fsyncs of the store
-	besides   float64                       // most fsyncs besides
+	name string
+	step func(i int) string
+	// files returns the files that a step needs.
+	files func(i int) map[string]string
+	// store is the most fsyncs of the store.
+	store float64
+	// besides is the most fsyncs of other files.
+	besides   float64
 	isCommand bool
 }
 
-// largeText is more than what is kept in the database.
+// largeText is larger than any text in the database.
 const largeText = 96 << 10
 
 func kinds() []kind {
@@ -93,13 +101,13 @@ func moved(i int) map[string]string {
 	return map[string]string{fmt.Sprintf("a/m%d", i): "x", "b/there": ""}
 }
 
-// Two plans of different length: what starting and ending cost is in both.
+// Two plans of different length. Both include the cost of starting and ending.
 const (
 	fewSteps  = 4
 	manySteps = 24
 )
 
-// syncs counts under the tracer.
+// syncs counts fsyncs under the tracer.
 func (b *bench) syncs(ctx context.Context) error {
 	tracer := crash.NewTracer()
 	defer tracer.Close()
@@ -131,7 +139,7 @@ func (b *bench) reportKind(k kind, n syncs) {
 	}
 }
 
-// countKind runs n steps of a kind and counts.
+// countKind runs n steps of a kind and counts their fsyncs.
 func (b *bench) countKind(ctx context.Context, tracer *crash.Tracer, name string, k kind, n int) (syncs, error) {
 	files, steps := map[string]string{}, []string{}
 	for i := range n {
@@ -153,7 +161,7 @@ func (b *bench) countKind(ctx context.Context, tracer *crash.Tracer, name string
 	return s.count(ctx, tracer, 0, "run", "--plan", s.plan())
 }
 
-// count runs acode under the tracer until nothing of it is left.
+// count runs acode under the tracer until all its processes have ended.
 func (s site) count(ctx context.Context, tracer *crash.Tracer, exit int, args ...string) (syncs, error) {
 	var n syncs
 	var said bytes.Buffer
@@ -173,11 +181,11 @@ func (s site) count(ctx context.Context, tracer *crash.Tracer, exit int, args ..
 	return n, nil
 }
 
-// exitApproval is how acode ends when it needs an approval and nobody can be asked.
+// exitApproval is acode's status when it needs an approval and cannot ask a person.
 const exitApproval = 10
 
-// gate counts what passing one approval and asking for the next costs, without what the
-// process costs that only asks again.
+// gate counts the fsyncs of passing one approval and asking for the next, without the
+// cost of a process that only asks again.
 func (b *bench) gate(ctx context.Context, tracer *crash.Tracer) error {
 	s, err := b.newSite("syncs-gate", nil)
 	if err != nil {

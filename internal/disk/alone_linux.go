@@ -7,17 +7,17 @@ import (
 	"syscall"
 )
 
-// aloneVariable is set for a process whose mounts nobody else sees.
+// aloneVariable is set in a process with its own mounts.
 const aloneVariable = "ACODE_DISK_ALONE"
 
-// Alone reports whether this process is one that Again has started.
+// Alone reports whether AloneCommand started this process.
 func Alone() bool { return os.Getenv(aloneVariable) != "" }
 
-// Again prepares this program to be run once more, with args and with mounts of its own:
-// those that it leaves behind go with it, and no other program keeps them busy. For who
-// is not root, and cannot mount anything, it has those of everybody. It ends with the
-// caller's thread, which is locked to it.
-func Again(args ...string) *exec.Cmd {
+// AloneCommand prepares another run of this program with args and its own mounts. Its
+// mounts end with it, and no other program keeps them busy. Without root, which cannot
+// mount, the run shares the mounts of the system. It ends with the caller's thread, which
+// is locked to the goroutine.
+func AloneCommand(args ...string) *exec.Cmd {
 	runtime.LockOSThread()
 	cmd := exec.Command("/proc/self/exe", args...)
 	cmd.Env = append(os.Environ(), aloneVariable+"=1")

@@ -9,65 +9,65 @@ import (
 	"time"
 )
 
-// blockSize is what a disk writes whole or not at all, in bytes.
+// blockSize is the number of bytes that a disk writes whole or not at all.
 const blockSize = 4096
 
 type block [blockSize]byte
 
-// Disk is what a disk holds and what was written to it since it was made, in order. Its
+// Disk records the content of a disk and all writes since it was made, in order. Its
 // methods may be called concurrently.
 type Disk struct {
 	size int64
 
 	mu sync.Mutex
-	// at the beginning, by number; a block that is not there holds zeros
+	// before is the initial content by block number. A missing block holds zeros.
 	before map[int64]*block
-	// blocks are never changed, but replaced
+	// now is the current content. Blocks are never changed, only replaced.
 	now    map[int64]*block
 	events []event
-	// nil: there is none
+	// stop may be nil.
 	stop   *stop
 	broken bool
-	// when broken: after how many events nothing can be written any more
+	// breaks is the number of events after which a broken disk refuses writes.
 	breaks int
-	// something could not be written
+	// missed means that a write was refused.
 	missed bool
-	// how long each one takes at least
+	// flushes is the least duration of a flush.
 	flushes time.Duration
 }
 
-// stop is a moment from which on a disk does nothing more.
+// stop is a moment after which a disk does nothing more.
 type stop struct {
-	// number of events
+	// at is a number of events.
 	at int
-	// closed when somebody wants to write after it
+	// reached is closed when a writer waits.
 	reached chan struct{}
-	// closed when the disk goes on
+	// released is closed when the disk continues.
 	released chan struct{}
 }
 
-// event is a block that was written, or a flush.
+// event is a written block or a flush.
 type event struct {
 	number int64
-	// nil: a flush, which ends when all before it is durable
+	// data is nil for a flush, which ends when all earlier blocks are durable.
 	data *block
 }
 
-// New gives an empty disk of size bytes, a multiple of 4,096.
+// New returns an empty disk of size bytes, a multiple of 4,096.
 func New(size int64) *Disk {
 	return &Disk{size: size, before: map[int64]*block{}, now: map[int64]*block{}}
 }
 
-// Len is the number of events so far: blocks written, and flushes.
+// Len returns the number of events so far: blocks written, and flushes.
 func (d *Disk) Len() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.events)
 }
 
-// Cut gives the disk as a loss of power after the first n events may leave it: with all
-// that was written before the last flush among them, and of the later blocks those that
-// lot decides on.
+// Cut returns a state of the disk that a loss of power after the first n events may
+// leave. It holds all blocks written before the last of their flushes, and a random
+// choice of the later blocks.
 func (d *Disk) Cut(n int, rng *rand.Rand) *Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -87,10 +87,9 @@ func (d *Disk) Cut(n int, rng *rand.Rand) *Disk {
 	return &Disk{size: d.size, before: left, now: maps.Clone(left)}
 }
 
-// Stop makes the disk do nothing more once it has seen n events: who wants to write
-// waits, and thus never learns that anything became durable. reached is closed when
-// somebody waits. The power can be cut at that very moment, whoever uses the disk killed,
-// and the disk released, after which it goes on.
+// Stop stops the disk after n events. Writers then wait, so they never learn that a later
+// write is durable. reached is closed when a writer waits. At that moment the test can
+// cut the power, kill the users of the disk and release it. A released disk continues.
 func (d *Disk) Stop(n int) (reached <-chan struct{}, release func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -104,27 +103,27 @@ func (d *Disk) Stop(n int) (reached <-chan struct{}, release func()) {
 	}
 }
 
-// Break makes all that is written after the first n events fail, and each flush. What was
-// written before can be read. Fork and Cut give disks that work.
+// Break makes all writes and flushes after the first n events fail. Earlier data can
+// still be read. Fork and Cut return working disks.
 func (d *Disk) Break(n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.broken, d.breaks = true, n
 }
 
-// Slow makes each flush take d at least, as those of real disks do; 0: no longer than it
-// does. It is called before the disk is used, and Fork and Cut give disks without it.
+// Slow makes each flush take at least the given duration, like a real disk; 0 means no
+// extra time. Call it before the disk is used. Fork and Cut return disks without it.
 func (d *Disk) Slow(flush time.Duration) { d.flushes = flush }
 
-// Missed reports whether something could not be written.
+// Missed reports whether a write was refused.
 func (d *Disk) Missed() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.missed
 }
 
-// fails says whether the disk can no longer be written, to who wants to. The caller holds
-// mu.
+// fails reports whether the disk refuses writes, and records the refusal. The caller
+// holds mu.
 func (d *Disk) fails() bool {
 	if d.broken && len(d.events) >= d.breaks {
 		d.missed = true
@@ -146,14 +145,14 @@ func (d *Disk) begin() {
 	}
 }
 
-// Fork gives a disk that begins with what is on d now.
+// Fork returns a disk that begins with the current content of d.
 func (d *Disk) Fork() *Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return &Disk{size: d.size, before: maps.Clone(d.now), now: maps.Clone(d.now)}
 }
 
-// Save writes what was on d at the beginning to a file that can be mounted.
+// Save writes the initial content of d to a file that can be mounted.
 func (d *Disk) Save(name string) error {
 	f, err := os.Create(name)
 	if err != nil {
@@ -169,7 +168,7 @@ func (d *Disk) Save(name string) error {
 	return errors.Join(append(errs, f.Close())...)
 }
 
-// read fills to from an offset.
+// read fills to with the bytes at an offset.
 func (d *Disk) read(to []byte, at int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -185,8 +184,7 @@ func (d *Disk) read(to []byte, at int64) {
 	}
 }
 
-// write puts data at an offset; each block of it is one event. It reports whether it
-// could.
+// write puts data at an offset. Each block of it is one event. It reports success.
 func (d *Disk) write(data []byte, at int64) bool {
 	d.begin()
 	defer d.mu.Unlock()
@@ -207,7 +205,7 @@ func (d *Disk) write(data []byte, at int64) bool {
 	return true
 }
 
-// flush makes durable what was written, and reports whether it could.
+// flush makes all writes durable. It reports success.
 func (d *Disk) flush() bool {
 	if d.flushes > 0 {
 		<-time.After(d.flushes)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// content gives n blocks of one letter.
+// content returns n blocks of one letter.
 func content(letter byte, n int) []byte { return bytes.Repeat([]byte{letter}, n*blockSize) }
 
 func (d *Disk) at(number, n int) []byte {
@@ -31,8 +31,8 @@ func TestReadWhatWasWritten(t *testing.T) {
 	}
 }
 
-// What a flush followed is on the disk after every cut that comes later; of the rest all
-// may be there, or nothing, or some, and never what was written after the cut.
+// Flushed blocks are on the disk after every later cut. Of the other blocks, all, none or
+// some may be there, but no block written after the cut.
 func TestCutKeepsWhatWasFlushed(t *testing.T) {
 	d := New(8 * blockSize)
 	d.write(content('a', 2), 0)
@@ -61,7 +61,7 @@ func TestCutKeepsWhatWasFlushed(t *testing.T) {
 	}
 }
 
-// A flush that comes after the cut made nothing durable.
+// A flush after the cut made nothing durable.
 func TestCutBeforeTheFlush(t *testing.T) {
 	d := New(8 * blockSize)
 	d.write(content('a', 1), 0)
@@ -76,8 +76,7 @@ func TestCutBeforeTheFlush(t *testing.T) {
 	t.Error("Cut before a flush: the block is always there")
 }
 
-// From the moment at which a disk is stopped nothing is written, and no flush ends, until
-// it is released.
+// While a disk is stopped, no write happens and no flush ends.
 func TestStoppedDiskWaits(t *testing.T) {
 	d := New(8 * blockSize)
 	reached, release := d.Stop(2)
@@ -105,7 +104,7 @@ func TestStoppedDiskWaits(t *testing.T) {
 	}
 }
 
-// Nothing can be written to a broken disk, and what it held stays.
+// A broken disk refuses writes and keeps its content.
 func TestBrokenDisk(t *testing.T) {
 	d := New(8 * blockSize)
 	d.Break(2)
@@ -117,7 +116,7 @@ func TestBrokenDisk(t *testing.T) {
 	}
 	next := d.Fork()
 	if !bytes.Equal(next.at(0, 1), content('a', 1)) || !next.write(content('b', 1), 0) || !next.flush() {
-		t.Error("Fork of a broken disk: it does not hold what that held, or cannot be written")
+		t.Error("Fork of a broken disk: content differs, or it refuses writes")
 	}
 }
 
@@ -136,8 +135,7 @@ func TestSaveWhatWasThereAtTheBeginning(t *testing.T) {
 	}
 }
 
-// A disk that begins where another ended, or was cut, has a history of its own and leaves
-// that one alone.
+// A forked or cut disk has its own history and leaves the original unchanged.
 func TestForkAndCutAreDisksOfTheirOwn(t *testing.T) {
 	d := New(8 * blockSize)
 	d.write(content('a', 1), 0)
@@ -152,7 +150,7 @@ func TestForkAndCutAreDisksOfTheirOwn(t *testing.T) {
 			t.Errorf("%s: a write to it changed the disk that it comes from", name)
 		}
 		if left := next.Cut(0, rng); !bytes.Equal(left.at(0, 1), content('a', 1)) {
-			t.Errorf("%s: cut before its first write, it does not hold what it began with", name)
+			t.Errorf("%s: cut before its first write: the initial content differs", name)
 		}
 	}
 }

@@ -15,10 +15,11 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// Foreign shows what is below back at dir, which exist, as a file system does for which
-// names that differ only in case are one, as on macOS, and whose calls can fail.
+// Foreign serves the files below back at dir; both must exist. The served file system
+// treats names that differ only in case as equal, as on macOS, and its calls can fail.
 func Foreign(back, dir string) (unmount func() error, err error) {
-	data := &fs.LoopbackRoot{Path: back, Dev: rand.Uint64()} // from which it makes the numbers
+	// The numbers of inodes derive from this value.
+	data := &fs.LoopbackRoot{Path: back, Dev: rand.Uint64()}
 	root := &foreign{fs.LoopbackNode{RootData: data}}
 	data.RootNode = root
 	s, err := fs.Mount(dir, root, &fs.Options{MountOptions: fuse.MountOptions{DirectMountStrict: true, FsName: "foreign", Name: "acode-foreign"}})
@@ -28,12 +29,13 @@ func Foreign(back, dir string) (unmount func() error, err error) {
 	return func() error { return patiently(s.Unmount) }, nil
 }
 
-// Lose names the file beside back that has one rename or removal of a file carried out,
-// and its answer lost: it holds how many come before that one.
+// Lose returns the name of the control file beside back. With it, one rename or removal
+// of a file happens and its answer is lost. The file holds the number of such calls
+// before that one.
 func Lose(back string) string { return back + ".lose" }
 
-// Trouble names the file beside back that holds how many calls of a thousand fail,
-// carried out or not.
+// Trouble returns the name of the file beside back that holds how many of a thousand
+// calls fail, with or without an effect.
 func Trouble(back string) string { return back + ".trouble" }
 
 // foreign is a file or directory below back.
@@ -51,12 +53,12 @@ var _ interface {
 	fs.NodeWrapChilder
 } = (*foreign)(nil)
 
-// WrapChild makes what lies below n like it.
+// WrapChild makes the nodes below n foreign too.
 func (n *foreign) WrapChild(context.Context, fs.InodeEmbedder) fs.InodeEmbedder {
 	return &foreign{fs.LoopbackNode{RootData: n.RootData}}
 }
 
-// trouble is how a call fails; 0: it does not.
+// trouble returns the error of a failing call, or 0.
 func (n *foreign) trouble() syscall.Errno {
 	b, err := os.ReadFile(Trouble(n.RootData.Path))
 	if err != nil {
@@ -69,27 +71,27 @@ func (n *foreign) trouble() syscall.Errno {
 	return all[rand.IntN(len(all))]
 }
 
-// begin begins a call: n is called what it has for a name, and there may be trouble.
+// begin starts a call: it corrects the name of n, and may return an error.
 func (n *foreign) begin() syscall.Errno {
-	n.settle(n.EmbeddedInode())
+	n.correctNames(n.EmbeddedInode())
 	return n.trouble()
 }
 
-// settle has an inode and those above it go by the names that they have, and not by those
-// that they were called by.
-func (n *foreign) settle(i *fs.Inode) {
+// correctNames renames an inode and its parents from the names used in calls to their
+// real names.
+func (n *foreign) correctNames(i *fs.Inode) {
 	name, parent := i.Parent()
 	if parent == nil {
 		return
 	}
-	n.settle(parent)
+	n.correctNames(parent)
 	if has := parent.Operations().(*foreign).actual(name); has != name {
 		parent.AddChild(has, i, true)
 		parent.RmChild(name)
 	}
 }
 
-// answer gives errno, or what whoever waits in vain for an answer gets.
+// answer returns errno, or the error of a lost answer.
 func (n *foreign) answer(errno syscall.Errno) syscall.Errno {
 	if errno != 0 {
 		return errno
@@ -97,13 +99,14 @@ func (n *foreign) answer(errno syscall.Errno) syscall.Errno {
 	if n.lost() {
 		return syscall.ETIMEDOUT
 	}
-	for range 5 { // there are few of these calls
+	// There are few of these calls.
+	for range 5 {
 		errno = cmp.Or(errno, n.trouble())
 	}
 	return errno
 }
 
-// lost says whether it is this answer that is lost.
+// lost reports whether this answer is the lost one.
 func (n *foreign) lost() bool {
 	name := Lose(n.RootData.Path)
 	b, err := os.ReadFile(name)
@@ -117,13 +120,14 @@ func (n *foreign) lost() bool {
 	return os.WriteFile(name, []byte(strconv.Itoa(before-1)), 0o600) != nil
 }
 
-// actual is the name that a file has which is called name.
+// actual returns the real name of the file that a call refers to by name.
 func (n *foreign) actual(name string) string {
 	dir := filepath.Join(n.RootData.Path, n.Path(n.Root()))
 	if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 		return name
 	}
-	entries, _ := os.ReadDir(dir) // without any, there is no other name
+	// An unreadable directory has no other name.
+	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		if strings.EqualFold(e.Name(), name) {
 			return e.Name()

@@ -15,16 +15,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kind is a file system.
+// Kind is a type of file system.
 type Kind struct {
 	Name string
-	// of the smallest disk that it is used with, in bytes
+	// Size is the size of the smallest disk used with it, in bytes.
 	Size int64
 
 	mkfs []string
 }
 
-// Kinds are the file systems that a disk can have.
+// Kinds returns the file systems that a disk can have.
 func Kinds() []Kind {
 	return []Kind{
 		{"ext4", 96 << 20, []string{"mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"}},
@@ -33,7 +33,7 @@ func Kinds() []Kind {
 	}
 }
 
-// Possible says what is missing for disks of the kind; nil: nothing.
+// Possible returns nil, or the missing requirement for disks of the kind.
 func (k Kind) Possible() error {
 	if os.Geteuid() != 0 {
 		return errors.New("only root can mount")
@@ -43,7 +43,8 @@ func (k Kind) Possible() error {
 		if err != nil {
 			return err
 		}
-		_ = f.Close() // nothing was asked of it
+		// The file was only opened.
+		_ = f.Close()
 	}
 	if _, err := exec.LookPath(k.mkfs[0]); err != nil {
 		return err
@@ -51,11 +52,12 @@ func (k Kind) Possible() error {
 	return k.known()
 }
 
-// known says whether the kernel knows the file system, now or once its module is loaded.
+// known returns nil if the kernel knows the file system, now or after loading its module.
 func (k Kind) known() error {
 	for _, load := range []bool{false, true} {
 		if load {
-			_ = exec.Command("modprobe", "-q", k.Name).Run() // there may be no modules
+			// The kernel may have no modules.
+			_ = exec.Command("modprobe", "-q", k.Name).Run()
 		}
 		all, err := os.ReadFile("/proc/filesystems")
 		if err != nil || slices.Contains(strings.Fields(string(all)), k.Name) {
@@ -65,7 +67,7 @@ func (k Kind) known() error {
 	return fmt.Errorf("the kernel has no %s", k.Name)
 }
 
-// Format gives a disk with an empty file system. It works below dir, which exists.
+// Format returns a disk with an empty file system. It works below dir, which must exist.
 func (k Kind) Format(ctx context.Context, dir string) (*Disk, error) {
 	d := New(k.Size)
 	m, err := attach(d, dir)
@@ -79,17 +81,17 @@ func (k Kind) Format(ctx context.Context, dir string) (*Disk, error) {
 	return d.Fork(), errors.Join(err, m.Close())
 }
 
-// Mounted is a disk whose file system is in use.
+// Mounted is a disk with a mounted file system.
 type Mounted struct {
 	server *fuse.Server
 	device string
 	loop   *os.File
-	// where the file system is mounted; empty: nowhere
+	// at is the mount point, or "" if there is none.
 	at string
 }
 
-// Mount mounts the file system of d at dir/mount and serves d below dir, which exists.
-// What the file system recovers is written to d.
+// Mount serves d below dir, which must exist, and mounts its file system at dir/mount.
+// The recovery of the file system writes to d.
 func (k Kind) Mount(d *Disk, dir string) (*Mounted, error) {
 	m, err := attach(d, dir)
 	if err != nil {
@@ -106,10 +108,10 @@ func (k Kind) Mount(d *Disk, dir string) (*Mounted, error) {
 	return m, nil
 }
 
-// Dir is where the file system is mounted.
+// Dir returns the mount point.
 func (m *Mounted) Dir() string { return m.at }
 
-// attach serves d below dir and gives it to a loop device.
+// attach serves d below dir and connects it to a loop device.
 func attach(d *Disk, dir string) (*Mounted, error) {
 	at := filepath.Join(dir, "served")
 	if err := os.MkdirAll(at, 0o755); err != nil {
@@ -126,7 +128,8 @@ func attach(d *Disk, dir string) (*Mounted, error) {
 	return m, nil
 }
 
-// bind gives the file to the next free loop device. Another process may take that first.
+// bind connects the file to the next free loop device. Another process may take that
+// device first.
 func (m *Mounted) bind(name string) error {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
@@ -174,11 +177,11 @@ func (m *Mounted) Close() error {
 	return nil
 }
 
-// tries is how often patiently tries, every 10 ms: whoever uses a file system lets go of
+// tries is the number of tries of patiently, every 10 ms. Users of a file system release
 // it soon.
 const tries = 500
 
-// patiently tries again while something is busy.
+// patiently retries while a resource is busy.
 func patiently(try func() error) (err error) {
 	for range tries {
 		if err = try(); err == nil {

@@ -11,11 +11,11 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// fileName is the name of the one file that is served.
+// fileName is the name of the served file.
 const fileName = "disk"
 
 // file serves a disk as a file. Each write and flush of its only user, the loop device,
-// comes here at once.
+// arrives here at once.
 type file struct {
 	fs.Inode
 	disk *Disk
@@ -62,7 +62,7 @@ func (f *file) Fsync(context.Context, fs.FileHandle, uint32) syscall.Errno {
 	return 0
 }
 
-// Allocate says that nothing can be discarded.
+// Allocate reports that the disk cannot discard blocks.
 func (f *file) Allocate(context.Context, fs.FileHandle, uint64, uint64, uint32) syscall.Errno {
 	return syscall.EOPNOTSUPP
 }
@@ -79,11 +79,12 @@ func (r *root) OnAdd(ctx context.Context) {
 	r.AddChild(fileName, r.NewPersistentInode(ctx, &file{disk: r.disk}, fs.StableAttr{Mode: syscall.S_IFREG}), false)
 }
 
-// serve shows the disk as a file of dir until the server is unmounted.
+// serve serves the disk as a file of dir until the server is unmounted.
 func serve(d *Disk, dir string) (*fuse.Server, error) {
 	s, err := fs.Mount(dir, &root{disk: d}, &fs.Options{MountOptions: fuse.MountOptions{
 		DirectMountStrict: true, MaxWrite: 512 << 10, FsName: "disk", Name: "acode-disk",
-		Logger: log.New(io.Discard, "", 0)}}) // it tells of each end of a connection
+		// The server would log the end of each connection.
+		Logger: log.New(io.Discard, "", 0)}})
 	if err != nil {
 		return nil, fmt.Errorf("serve disk at %s: %w", dir, err)
 	}

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// A syncer that does nothing satisfies no judge of the series that let servers suffer: nothing
-// is shown, nothing is acknowledged, and everything is lost. Series of cuts and kills look for
-// themselves whether it passes.
+// A syncer that does nothing fails every judge of the series with server outages: it
+// shows nothing, acknowledges nothing, and loses everything. The series of cuts and kills
+// check this themselves.
 func TestIdleSyncerFails(t *testing.T) {
 	t.Parallel()
 	c := &cluster{server: shared(t)}
@@ -16,7 +16,7 @@ func TestIdleSyncerFails(t *testing.T) {
 	must(t, x.s.create(5).Close())
 	must(t, idle(t.Context(), x.s, asRemote(c.connect(t, patience))))
 	if state, reason, _ := x.state(); state != "" || reason != "" {
-		t.Errorf("state: got %s (%s) with nobody who delivers", state, reason)
+		t.Errorf("state: got %s (%s) without a syncer", state, reason)
 	}
 	if age, pending := x.s.age(); pending != 5 || age <= 0 || age > time.Minute {
 		t.Errorf("age: got %v of %d events, want that of all 5", age, pending)
@@ -30,7 +30,7 @@ func TestIdleSyncerFails(t *testing.T) {
 	mustFind(t, "copied stores", filed(t, s.home, c.admin, string(ids[0]), 0), "is in no fork")
 }
 
-// mustFind wants each of the words among breaches.
+// mustFind checks that each of the words is among the breaches.
 func mustFind(t *testing.T, what string, found breaches, words ...string) {
 	t.Helper()
 	for _, w := range words {
@@ -40,7 +40,7 @@ func mustFind(t *testing.T, what string, found breaches, words ...string) {
 	}
 }
 
-// The judge finds each thing that can be wrong with what a server has.
+// The judge finds every kind of damage on a server.
 func TestJudgeFindsDamage(t *testing.T) {
 	t.Parallel()
 	sv := shared(t)
@@ -70,5 +70,5 @@ func TestJudgeFindsDamage(t *testing.T) {
 		sv.exec(`SET session_replication_role = replica; INSERT INTO acode.events SELECT * FROM public.e; INSERT INTO acode.heads SELECT * FROM public.h;
 			INSERT INTO acode.blobs SELECT * FROM public.b; INSERT INTO acode.blob_chunks SELECT * FROM public.c; DROP TABLE public.e, public.h, public.b, public.c`)
 	}
-	report(t, "mended", judge(t, s.home, sv.admin))
+	report(t, "repaired", judge(t, s.home, sv.admin))
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// A server that commits without waiting for its disk loses what it said, unless it is
-// told otherwise for each delivery. What was acknowledged is there after kill -9.
+// A server that commits without waiting for its disk loses acknowledged commits, unless
+// each delivery asks it to wait. Acknowledged events survive kill -9.
 func TestAcknowledgedSurvivesCrashes(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, pgtest.Options{Conf: map[string]string{"synchronous_commit": "off", "wal_writer_delay": "10s", "checkpoint_timeout": "1h", "autovacuum": "off"}})
@@ -27,15 +27,16 @@ func TestAcknowledgedSurvivesCrashes(t *testing.T) {
 	s := openStore(t, homeIn(scratch(t)))
 	found := crashed(t, c, s, ways()[0])
 	if !strings.Contains(fmt.Sprint(found), "early: ") {
-		t.Errorf("a server that is not told to be durable: got %v, want acknowledged events that are gone", found)
+		t.Errorf("a server without durable commits: got %v, want lost acknowledged events", found)
 	}
 	t.Logf("planted a server that does not wait for its disk: found %d times, first: %v", len(found), found[:1])
-	must(t, drain(t.Context(), s, asRemote(c.connect(t, patience)))) // which finds out, and sends it again
+	// This drain notices the loss and sends the events again.
+	must(t, drain(t.Context(), s, asRemote(c.connect(t, patience))))
 	must(t, s.close())
 	report(t, "after the loss", judge(t, s.home, c.admin))
 }
 
-// crashes kills a server as soon as it has acknowledged, again and again.
+// crashes repeatedly kills a server as soon as it has acknowledged.
 func crashes(t *testing.T, c *cluster, w way, n int) {
 	c.clear()
 	s := openStore(t, homeIn(scratch(t)))
@@ -47,7 +48,7 @@ func crashes(t *testing.T, c *cluster, w way, n int) {
 	t.Logf("%s: %d crashes right after an acknowledgement, nothing lost", w.name, n)
 }
 
-// crashed delivers a session, kills the server, and looks at what it has when it is back.
+// crashed delivers a session, kills the server, and checks its content after the restart.
 func crashed(t *testing.T, c *cluster, s *store, w way) breaches {
 	t.Helper()
 	must(t, s.create(20).Close())
@@ -56,18 +57,21 @@ func crashed(t *testing.T, c *cluster, s *store, w way) breaches {
 	err = drain(t.Context(), s, w.wrap(s, asRemote(r)))
 	c.pg.Kill9()
 	must(t, err)
-	_ = r.Close() // its connections are gone
+	// The connections are gone.
+	_ = r.Close()
 	c.pg.Start()
 	found, _ := s.midway(c.admin, "")
 	return found
 }
 
-// FR-051: a server without room is named, and all is delivered when it has room again.
+// FR-051: acode reports a server without room, and delivers everything when it has room
+// again.
 func TestServerDiskFull(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	must(t, os.Chmod(dir, 0o755))
-	must(t, os.Chmod(filepath.Dir(dir), 0o755)) // the server's account walks through it
+	// The server's account must be able to enter it.
+	must(t, os.Chmod(filepath.Dir(dir), 0o755))
 	disk := outage{name: "a disk that is full", states: []session.SyncState{session.SyncDiskFull}, says: "53100"}
 	o := pgtest.Options{Conf: map[string]string{"autovacuum": "off", "max_wal_size": "32MB", "min_wal_size": "32MB", "bgwriter_lru_maxpages": "0"}}
 	disk.begin = refuseRoom
@@ -78,7 +82,7 @@ func TestServerDiskFull(t *testing.T) {
 	disk.show(t, newCluster(t, o))
 }
 
-// fill takes all room, and gives it back.
+// fill fills the disk and returns a function that frees it.
 func fill(x *scene, filler string) func() {
 	x.t.Helper()
 	f, err := os.Create(filler)
@@ -88,19 +92,20 @@ func fill(x *scene, filler string) func() {
 		x.t.Fatalf("fill the disk: got %v, want no space", err)
 	}
 	must(x.t, f.Close())
-	x.grow(2000) // more than fits into the pages that the table has
+	// This is more than fits into the pages of the table.
+	x.grow(2000)
 	return func() { must(x.t, os.Remove(filler)) }
 }
 
-// refuseRoom stands in for a full disk where none can be made: the server says what it would
-// say.
+// refuseRoom simulates a full disk if a real one cannot be mounted: the server returns
+// the same error.
 func refuseRoom(x *scene) func() {
 	x.c.exec(`CREATE FUNCTION public.no_room() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END $$;
 		CREATE TRIGGER no_room BEFORE INSERT ON acode.events FOR EACH STATEMENT EXECUTE FUNCTION public.no_room()`)
 	return func() { x.c.exec(`DROP TRIGGER no_room ON acode.events; DROP FUNCTION public.no_room()`) }
 }
 
-// zeros never ends.
+// zeros is an endless reader.
 type zeros struct{}
 
 // Read implements io.Reader.

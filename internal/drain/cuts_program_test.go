@@ -15,7 +15,8 @@ type programCuts struct {
 	t     testing.TB
 	sv    *server
 	proxy *pgwire.Proxy
-	first string // folder of the store that trials begin with
+	// first is the folder of the store with which trials begin.
+	first string
 	next  int
 	tally tally
 }
@@ -30,14 +31,14 @@ func newProgramCuts(t testing.TB) *programCuts {
 	return c
 }
 
-// deliver starts acode sync now at a site, through the proxy.
+// deliver runs acode sync now at a site, through the proxy.
 func (c *programCuts) deliver(s site, f pgwire.Fault) (exit int, said string) {
 	c.t.Helper()
 	c.proxy.Set(f)
 	return s.run("sync", "now")
 }
 
-// begin gives a new site with the store of before, and a server that knows nothing of it.
+// begin returns a new site with a copy of the first store, and clears the server.
 func (c *programCuts) begin() site {
 	c.t.Helper()
 	c.sv.clear()
@@ -68,7 +69,7 @@ func (c *programCuts) points() (out []point) {
 	return out
 }
 
-// trial cuts one delivery of a program, and lets the next one through.
+// trial cuts one delivery of a program and lets the next one through.
 func (c *programCuts) trial(p point, program string) {
 	c.t.Helper()
 	s := c.begin()
@@ -86,10 +87,10 @@ func (c *programCuts) trial(p point, program string) {
 		c.tally.after++
 	}
 	if exit == 0 && there != sessionEvents+150+3 {
-		found.add("told: exit 0, and the server has %d events", there)
+		found.add("reported: exit 0, and the server has %d events", there)
 	}
 	if exit != 0 && said == "" {
-		found.add("told: exit %d without a word", exit)
+		found.add("reported: exit %d without output", exit)
 	}
 	if exit, said := c.deliver(s, pgwire.Fault{}); exit != 0 {
 		found.add("stuck: sync now after the cut: exit %d: %s", exit, said)
@@ -103,7 +104,8 @@ func (c *programCuts) trial(p point, program string) {
 	must(c.t, os.RemoveAll(s.root))
 }
 
-// FR-053, FR-054: what holds for the syncer holds for the program that people start.
+// FR-053, FR-054: the guarantees of the syncer also hold for the program that people
+// start.
 func TestProgramCuts(t *testing.T) {
 	t.Parallel()
 	c := newProgramCuts(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// way is how a delivery travels, or a mistake that is planted there.
+// way is a way of delivery, or a planted mistake.
 type way struct {
 	name string
 	wrap func(s *store, r outbox.Remote) outbox.Remote
@@ -23,26 +23,27 @@ func ways() []way {
 	}
 }
 
-// point is where a connection is cut.
+// point is a place to cut a connection.
 type point struct {
 	fault pgwire.Fault
 	name  string
 }
 
-// bench is a store, its server, and a proxy between them, where trials are made.
+// bench holds a store, its server, and a proxy between them for trials.
 type bench struct {
 	t     testing.TB
 	sv    *server
 	s     *store
 	proxy *pgwire.Proxy
 	way   way
-	drain drainer
+	drain drainFunc
 
-	dirty int // sessions in the store
+	// dirty is the number of sessions in the store.
+	dirty int
 	tally tally
 }
 
-// tally counts what became of trials.
+// tally counts the results of trials.
 type tally struct {
 	trials, cut, before, after int
 	found                      breaches
@@ -52,13 +53,14 @@ func (c tally) String() string {
 	return fmt.Sprintf("%d trials, %d connections cut, %d before the server had it and %d after, %d breaches", c.trials, c.cut, c.before, c.after, len(c.found))
 }
 
-// sessionEvents is how long sessions of cut deliveries are.
+// sessionEvents is the length of the sessions of cut deliveries.
 const sessionEvents = 8
 
-// renewEvery is after how many trials a bench judges everything and begins anew.
+// renewEvery is the number of trials after which a bench judges everything and starts
+// with an empty store.
 const renewEvery = 100
 
-func newBench(t testing.TB, w way, d drainer) *bench {
+func newBench(t testing.TB, w way, d drainFunc) *bench {
 	t.Helper()
 	sv := shared(t)
 	b := &bench{t: t, sv: sv, proxy: pgwire.New(t, hostOf(t, sv.role)), way: w, drain: d}
@@ -66,7 +68,7 @@ func newBench(t testing.TB, w way, d drainer) *bench {
 	return b
 }
 
-// deliver drains once through the proxy, on connections of its own.
+// deliver drains once through the proxy, on its own connections.
 func (b *bench) deliver(f pgwire.Fault) (pgwire.Counts, error) {
 	b.t.Helper()
 	b.proxy.Set(f)
@@ -74,7 +76,8 @@ func (b *bench) deliver(f pgwire.Fault) (pgwire.Counts, error) {
 	must(b.t, err)
 	err = b.drain(b.t.Context(), b.s, b.way.wrap(b.s, asRemote(r)))
 	counts := b.proxy.Counts()
-	_ = r.Close() // its connection may be cut
+	// The connection may be cut.
+	_ = r.Close()
 	return counts, err
 }
 
@@ -88,8 +91,8 @@ func (b *bench) fresh() string {
 	return id
 }
 
-// points lists every byte of an undisturbed delivery, in both directions, and every part of a
-// reply that a client may see of what was committed.
+// points lists every byte of an undisturbed delivery in both directions, and every part
+// of a reply that a client may see after a commit.
 func (b *bench) points() (out []point) {
 	b.t.Helper()
 	b.fresh()
@@ -119,10 +122,10 @@ func (b *bench) trial(p point) {
 		b.tally.before++
 	}
 	if err != nil && session.CodeOf(err) != session.ErrOffline {
-		found.add("told: a cut is told as %v", err)
+		found.add("reported: a cut is reported as %v", err)
 	}
 	if err == nil && there != sessionEvents {
-		found.add("told: delivered, and the server has %d events", there)
+		found.add("reported: delivered, and the server has %d events", there)
 	}
 	if _, err := b.deliver(pgwire.Fault{}); err != nil {
 		found.add("stuck: the delivery after the cut: %v", err)
@@ -135,7 +138,7 @@ func (b *bench) trial(p point) {
 	}
 }
 
-// renew judges what was delivered, and begins with an empty store and server.
+// renew judges the delivered events and begins with an empty store and server.
 func (b *bench) renew() {
 	b.t.Helper()
 	must(b.t, b.s.close())
@@ -155,7 +158,7 @@ func (b *bench) run(points []point) tally {
 	return b.tally
 }
 
-// control checks that a syncer that does nothing does not pass: its first trials are judged.
+// control checks that the first trials of a syncer that does nothing fail.
 func (b *bench) control(points []point) {
 	b.t.Helper()
 	b.drain = idle
@@ -165,7 +168,7 @@ func (b *bench) control(points []point) {
 	}
 }
 
-// FR-053, FR-054: wherever a connection is cut, each event arrives once.
+// FR-053, FR-054: each event arrives once, at whichever byte a connection is cut.
 func TestCuts(t *testing.T) {
 	for _, w := range ways() {
 		t.Run(w.name, func(t *testing.T) {
@@ -184,15 +187,15 @@ func TestCuts(t *testing.T) {
 	}
 }
 
-// planted are mistakes in the delivery, and how the judge has to name them.
+// planted returns mistakes in the delivery, and the words that the judge must report.
 func planted(b *bench) []struct {
 	way   way
-	drain drainer
+	drain drainFunc
 	shows string
 } {
 	return []struct {
 		way   way
-		drain drainer
+		drain drainFunc
 		shows string
 	}{
 		{way{"acknowledge before the mark", func(s *store, r outbox.Remote) outbox.Remote { return hasty{r, s} }}, drain, "early: "},
@@ -201,7 +204,7 @@ func planted(b *bench) []struct {
 	}
 }
 
-// Each planted mistake is found by the judge that finds nothing in acode.
+// The judge finds each planted mistake, and finds none in acode.
 func TestPlantedMistakes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, ways()[0], drain)
@@ -225,7 +228,7 @@ func TestPlantedMistakes(t *testing.T) {
 	}
 }
 
-// hasty keeps the acknowledgement before the server gives it.
+// hasty stores the acknowledgement before the server gives it.
 type hasty struct {
 	outbox.Remote
 	s *store
@@ -269,7 +272,7 @@ func (p split) Deliver(ctx context.Context, d session.Delivery) (session.Mark, e
 	return session.Mark{Session: d.Session, Seq: last.Seq, Head: last.Hash, Epoch: last.Epoch, Verdict: session.DeliveryTaken, Inserted: n}, nil
 }
 
-// counting counts an attempt for every failure, whosever it is.
+// counting counts an attempt for every failure, also for outages.
 func counting(ctx context.Context, s *store, r outbox.Remote) error {
 	err := drain(ctx, s, r)
 	if session.CodeOf(err) != session.ErrOffline {

@@ -25,7 +25,7 @@ const (
 	exitForked   = 23
 )
 
-// wants runs acode and wants an exit status.
+// wants runs acode and checks its exit status.
 func (s site) wants(exit int, args ...string) string {
 	s.t.Helper()
 	got, said := s.run(args...)
@@ -35,16 +35,16 @@ func (s site) wants(exit int, args ...string) string {
 	return said
 }
 
-// answer says yes to a session and lets it go on.
+// answer approves a session and resumes it.
 func (s site) answer(id string, exit int) {
 	s.t.Helper()
 	s.wants(0, "approve", id)
 	s.wants(exit, "resume", id)
 }
 
-// A home that was copied, and then used beside the first one: one of the two sessions goes on,
-// the other is forked, becomes a session of its own, and both come to their ends on the server
-// with nothing lost.
+// A home was copied and used beside the first one. One of the two sessions continues, and
+// the other is forked and becomes a new session. Both complete on the server, and nothing
+// is lost.
 func TestForkedSessionGoesOnAsItsOwn(t *testing.T) {
 	t.Parallel()
 	sv := shared(t)
@@ -58,7 +58,8 @@ func TestForkedSessionGoesOnAsItsOwn(t *testing.T) {
 	old := sessionsOf(t, a)[0]
 
 	a.answer(old, exitApproval)
-	a.wants(0, "sync", "now") // before the other home delivers, in the background of its resume
+	// This drain comes before the other home delivers, in the background of its resume.
+	a.wants(0, "sync", "now")
 	b.answer(old, exitApproval)
 	b.wants(exitForked, "sync", "now")
 	b.wants(0, "sync", "fork-off", old)
@@ -69,10 +70,12 @@ func TestForkedSessionGoesOnAsItsOwn(t *testing.T) {
 	a.answer(old, 0)
 	b.answer(own[1], 0)
 	a.wants(0, "sync", "now")
-	_, said := b.run("sync", "now") // the old session stays what it is
+	// The old session stays forked.
+	_, said := b.run("sync", "now")
 	t.Logf("sync now after fork-off: %.200s", said)
 
-	const elsewhere = "stray: blob" // how a home left its workspace, which the other one does not have
+	// This blob records how one home left its workspace; the other home does not have it.
+	const elsewhere = "stray: blob"
 	report(t, "the first home", without(without(without(judge(t, homeIn(a.root), sv.admin), "fork of "+old), own[1]), elsewhere))
 	report(t, "the second home", without(without(judge(t, homeIn(b.root), sv.admin), old), elsewhere))
 	ours := map[event]bool{}
@@ -85,10 +88,10 @@ func TestForkedSessionGoesOnAsItsOwn(t *testing.T) {
 			alike++
 		}
 	}
-	report(t, "what the second home had of the old session", filed(t, homeIn(b.root), sv.admin, old, alike))
+	report(t, "the second home's events of the old session", filed(t, homeIn(b.root), sv.admin, old, alike))
 }
 
-// sessionsOf lists the sessions of a store that nobody has open, oldest first.
+// sessionsOf lists the sessions of a closed store, oldest first.
 func sessionsOf(t testing.TB, s site) []string {
 	t.Helper()
 	return strings.Fields(closed(t, homeIn(s.root), `SELECT id FROM sessions ORDER BY no`))

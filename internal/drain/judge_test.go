@@ -22,7 +22,8 @@ import (
 	"github.com/acode-dev/acode/internal/pgtest"
 )
 
-// event is a row of a journal, or of the server, as text: what is not a number is in hex.
+// event is a row of a journal or of the server as text. All columns except numbers are in
+// hex.
 type event struct {
 	session                              string
 	seq, timeUS, epoch                   string
@@ -37,7 +38,7 @@ func parseEvent(line string) event {
 	return event{session: f[0], seq: f[1], timeUS: f[2], id: f[3], kind: f[4], actor: f[5], epoch: f[6], payload: f[7], hash: f[8]}
 }
 
-// chained computes the event's hash after prev, as docs/format.md describes it.
+// chained computes the event's hash after prev, following docs/format.md.
 func (e event) chained(prev []byte) (string, error) {
 	var errs []error
 	h := sha256.New()
@@ -68,7 +69,7 @@ func (e event) chained(prev []byte) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), errors.Join(errs...)
 }
 
-// lane is how far a session is delivered, as the store says.
+// lane is the progress of a session's delivery, according to the store.
 type lane struct {
 	session          string
 	last, acked      int
@@ -78,11 +79,12 @@ type lane struct {
 	reason           string
 }
 
-// journal is what sqlite3 reads of a store.
+// journal is the content of a store, as sqlite3 reads it.
 type journal struct {
 	events []event
 	lanes  map[string]lane
-	blobs  map[string]string // what is to be done with a blob: "send" it, or "keep" it; others may go
+	// blobs holds "send" or "keep" by hash; other blobs may be sent.
+	blobs map[string]string
 }
 
 const storeSQL = `SELECT session, seq, time_us, id, lower(hex(type)), lower(hex(actor)), epoch, lower(hex(CAST(payload AS BLOB))), hash FROM journal ORDER BY session, seq;
@@ -92,7 +94,7 @@ FROM sessions s LEFT JOIN lanes l ON l.session_no = s.no ORDER BY s.id;
 SELECT '---';
 SELECT lower(hex(b.hash)), CASE WHEN codec = 'sealed' THEN 'keep' WHEN EXISTS (SELECT 1 FROM events e WHERE instr(e.payload, lower(hex(b.hash)))) THEN 'send' ELSE '' END FROM blobs b;`
 
-// readStore reads a copy of a store that nobody has open.
+// readStore reads a copy of a closed store.
 func readStore(t testing.TB, home string) journal {
 	t.Helper()
 	out := closed(t, home, storeSQL)
@@ -108,8 +110,8 @@ func readStore(t testing.TB, home string) journal {
 	return j
 }
 
-// file says what is to be done with a blob in a file that is not sealed: what an event
-// names is sent, unless that is a whole output.
+// file decides about an unsealed blob in a file. A blob that an event names is sent,
+// unless it is a whole output.
 func (j journal) file(hash string) {
 	named := func(field string) bool {
 		return slices.ContainsFunc(j.events, func(e event) bool {
@@ -126,7 +128,7 @@ func (j journal) file(hash string) {
 	}
 }
 
-// closed asks a copy of a store that nobody has open; without a store it gives nothing.
+// closed queries a copy of a closed store; without a store it returns "".
 func closed(t testing.TB, home, sql string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "copy-")
@@ -146,7 +148,7 @@ func closed(t testing.TB, home, sql string) string {
 	return sqlite(t, filepath.Join(dir, "acode.db"), sql)
 }
 
-// sqlite asks the sqlite3 program.
+// sqlite runs the sqlite3 program.
 func sqlite(t testing.TB, db, sql string) string {
 	t.Helper()
 	cmd := exec.Command("sqlite3", "-batch", "-bail", "-noheader", "-cmd", ".timeout 10000", db)
@@ -160,7 +162,7 @@ func sqlite(t testing.TB, db, sql string) string {
 	return string(out)
 }
 
-// live asks about a store that somebody has open, in a process of its own, which reads only.
+// live queries an open store in its own process, which only reads.
 func (s *store) live(sql string) string {
 	s.t.Helper()
 	return strings.TrimSpace(sqlite(s.t, "file:"+filepath.Join(s.home, "acode.db")+"?mode=ro", sql))
@@ -197,11 +199,13 @@ func atoi(t testing.TB, s string) int {
 	return n
 }
 
-// held is what psql reads of a server.
+// held is the content of a server, as psql reads it.
 type held struct {
 	events []event
-	heads  map[string][2]string // last seq, hash
-	blobs  map[string]string    // what is wrong with a blob; empty: nothing
+	// heads holds the last seq and the hash.
+	heads map[string][2]string
+	// blobs holds the error of each blob, or "".
+	blobs  map[string]string
 	strays []string
 }
 
@@ -218,7 +222,7 @@ SELECT encode(b.hash, 'hex'), b.bytes, b.chunks, count(c.n), encode(string_agg(c
 FROM acode.blobs b LEFT JOIN acode.blob_chunks c USING (owner, hash) GROUP BY b.owner, b.hash;
 `
 
-// readServer reads all that a server has.
+// readServer reads the content of a server.
 func readServer(t testing.TB, admin string) held {
 	t.Helper()
 	parts := strings.Split(pgtest.Psql(t, admin, serverSQL)+"\n", "---\n")
@@ -248,7 +252,8 @@ func readServer(t testing.TB, admin string) held {
 	return h
 }
 
-// whole says what is wrong with a blob: hash, bytes, chunks, how many there are, and content.
+// whole checks a blob and returns its error, or "". The fields are hash, bytes, chunks,
+// their number, and content.
 func whole(f []string) string {
 	raw, err := hex.DecodeString(f[4])
 	if err != nil {
@@ -271,7 +276,7 @@ func whole(f []string) string {
 	return ""
 }
 
-// breaches collects what is wrong.
+// breaches collects errors.
 type breaches []string
 
 func (b *breaches) add(format string, args ...any) { *b = append(*b, fmt.Sprintf(format, args...)) }
@@ -333,7 +338,7 @@ func contents(j journal, h held) (b breaches) {
 	return b
 }
 
-// marks compares what store and server say about how far they are.
+// marks compares the progress that store and server record.
 func marks(j journal, h held) (b breaches) {
 	for id, l := range j.lanes {
 		head := h.heads[id]
@@ -384,16 +389,17 @@ func mustHex(t testing.TB, s string) []byte {
 	return b
 }
 
-// oursSQL and theirsSQL read how far each session is, here and there.
+// oursSQL and theirsSQL read the progress of each session in the store and on the server.
 const (
 	oursSQL   = `SELECT s.id, coalesce(l.acked, 0), coalesce(l.attempts, 0), coalesce(l.parked, 0) FROM sessions s LEFT JOIN lanes l ON l.session_no = s.no`
 	theirsSQL = `SELECT coalesce(h.session_id, e.session_id), coalesce(h.last_seq, 0), count(e.seq), coalesce(max(e.seq), 0) FROM acode.heads h
 		FULL JOIN acode.events e ON e.session_id = h.session_id`
 )
 
-// midway looks at a store that is open and at its server, in the middle of a trial: the store
-// may not know of more than there is, an outage counts no attempt, and the server has a mark
-// and the events below it, or neither (N3, N5). id chooses one session; empty takes all.
+// midway checks an open store and its server in the middle of a trial (N3, N5). The store
+// must not record more than the server has, and an outage must not count as an attempt.
+// The server has a mark and the events below it, or neither. id selects one session;
+// empty means all.
 func (s *store) midway(admin, id string) (b breaches, delivered int) {
 	s.t.Helper()
 	ours, theirs := oursSQL, theirsSQL
@@ -401,7 +407,8 @@ func (s *store) midway(admin, id string) (b breaches, delivered int) {
 		ours += ` WHERE s.id = '` + id + `'`
 		theirs += ` WHERE coalesce(h.session_id, e.session_id) = '` + id + `'`
 	}
-	early := s.live(ours) // before the server is asked, whose mark only rises
+	// This query comes before the server's, because the server's mark only rises.
+	early := s.live(ours)
 	return ahead(s.t, early, pgtest.Psql(s.t, admin, theirs+` GROUP BY 1, 2`))
 }
 
@@ -429,7 +436,7 @@ func ahead(t testing.TB, ours, theirs string) (b breaches, delivered int) {
 	return b, delivered
 }
 
-// report fails the test with breaches, a few of them in words.
+// report fails the test with breaches and prints a few of them.
 func report(t testing.TB, what string, b breaches) {
 	t.Helper()
 	if len(b) == 0 {
@@ -439,7 +446,8 @@ func report(t testing.TB, what string, b breaches) {
 	t.Errorf("%s: %d breaches: %s", what, len(b), strings.Join(b[:min(len(b), 4)], "; "))
 }
 
-// age is how long the oldest event that is not acknowledged has waited, by the clock of now.
+// age returns how long the oldest event without acknowledgement has waited, by the
+// current clock.
 func (s *store) age() (waits time.Duration, pending int) {
 	s.t.Helper()
 	out := s.live(`SELECT count(*), coalesce(min(e.time_us), 0) FROM sessions s LEFT JOIN lanes l ON l.session_no = s.no

@@ -15,30 +15,31 @@ import (
 	"github.com/acode-dev/acode/internal/pgtest"
 )
 
-// roleDrainer is the process that delivers in the background of a run.
-const roleDrainer = "drainer"
+// roleSyncer is the process that delivers in the background of a run.
+const roleSyncer = "syncer"
 
-// role tells the process that delivers from the one that executes.
+// role distinguishes the process that delivers from the process that executes.
 func role(p crash.Process) string {
 	if len(p.Argv) > 2 && slices.Contains(p.Argv[1:], "drain") {
-		return roleDrainer
+		return roleSyncer
 	}
 	return crash.DefaultRole(p)
 }
 
-// kills is a series: a program that delivers, and what is counted of it.
+// kills is a series: a program that delivers, and the role whose calls are counted.
 type kills struct {
 	name string
 	args []string
 	role string
-	make func(s site) // what there is to deliver; nil: the run brings it
+	// make creates the events to deliver; nil means that the run creates them.
+	make func(s site)
 }
 
 func allKills() []kills {
 	return []kills{
 		{"acode sync now", []string{"sync", "now"}, crash.RoleAcode, backlog},
 		{"acode syncer --once", []string{"syncer", "--once"}, crash.RoleAcode, backlog},
-		{"the drain of acode run", []string{"run", "--plan", "../plan.yml"}, roleDrainer, nil},
+		{"the drain of acode run", []string{"run", "--plan", "../plan.yml"}, roleSyncer, nil},
 	}
 }
 
@@ -51,9 +52,9 @@ func backlog(s site) {
 	must(s.t, st.close())
 }
 
-// plan is what runs of a series carry out.
+// plan is the plan of the runs of a series.
 const plan = `version: 1
-task: Write what is to be delivered
+task: Write files to deliver
 tasks:
   - id: only
     steps:
@@ -63,15 +64,16 @@ tasks:
       - {id: four, run: "echo four"}
 `
 
-// killer runs trials of a series.
+// killer runs the trials of a series.
 type killer struct {
 	t      testing.TB
 	series kills
 	sv     *server
 	tracer *crash.Tracer
-	first  string // folder of the store that trials begin with
-	next   int
-	tally  struct {
+	// first is the folder of the store with which trials begin.
+	first string
+	next  int
+	tally struct {
 		trials, struck, before, after int
 		found                         breaches
 	}
@@ -94,7 +96,7 @@ func (k *killer) site(root string) site {
 	return s
 }
 
-// begin gives a new site with the store of before, and a server that knows nothing of it.
+// begin returns a new site with a copy of the first store, and clears the server.
 func (k *killer) begin() site {
 	k.t.Helper()
 	k.sv.clear()
@@ -104,7 +106,8 @@ func (k *killer) begin() site {
 	return k.site(root)
 }
 
-// trace runs the program of the series under the tracer, and waits for all that it starts.
+// trace runs the program of the series under the tracer, and waits for all its
+// descendants.
 func (k *killer) trace(s site, at crash.Point) (crash.Result, string) {
 	k.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -138,7 +141,7 @@ func (k *killer) points() (out []crash.Point) {
 	return out
 }
 
-// trial kills once, and then lets acode deliver in peace.
+// trial kills once, and then lets acode deliver undisturbed.
 func (k *killer) trial(at crash.Point) {
 	k.t.Helper()
 	s := k.begin()
@@ -174,7 +177,8 @@ func (k *killer) trial(at crash.Point) {
 	must(k.t, os.RemoveAll(s.root))
 }
 
-// FR-053, FR-054: wherever acode is killed in a delivery, each event arrives once.
+// FR-053, FR-054: each event arrives once, at whichever call of a delivery acode is
+// killed.
 func TestKills(t *testing.T) {
 	t.Parallel()
 	for _, series := range allKills() {
@@ -196,7 +200,7 @@ func TestKills(t *testing.T) {
 	}
 }
 
-// control checks that a program that does nothing does not pass.
+// control checks that a program that does nothing fails.
 func control(t *testing.T, k *killer, p crash.Point) {
 	t.Helper()
 	s := k.begin()

@@ -2,5 +2,5 @@ package main_test
 
 import "github.com/acode-dev/acode/internal/crash"
 
-// launcher makes this process the one that becomes a traced program, when it is asked to.
+// launcher makes this process the launcher of a traced program if its arguments say so.
 func launcher() { crash.LauncherMain() }

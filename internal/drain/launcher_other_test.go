@@ -2,5 +2,5 @@
 
 package main_test
 
-// launcher does nothing: programs are traced on Linux only.
+// launcher does nothing, because programs are traced on Linux only.
 func launcher() {}

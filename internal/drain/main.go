@@ -1,29 +1,35 @@
-// Command drain tortures the delivery of sessions to PostgreSQL, and judges where it ends.
+// Command drain tests the delivery of sessions to PostgreSQL under faults, and judges the
+// end.
 //
-// It cuts connections after every byte, in both directions and for both ways of delivery; it
-// kills acode-sync at its durable and network calls, and PostgreSQL in the middle of work; it cuts
-// the power of the disk on which the store lies; it fills the server's disk, takes its connections
-// away, locks its rows and sets its clocks of patience to nothing; it restores servers and stores
-// from older copies; and it delivers what databases choke on. What must hold at the end of each trial:
+// It cuts connections after every byte, in both directions and for both ways of delivery.
+// It kills acode-sync at its durable and network calls, and PostgreSQL while it works. It
+// cuts the power of the store's disk. It fills the server's disk, takes its connections
+// away, locks its rows and sets its timeouts to almost nothing. It restores servers and
+// stores from older copies, and delivers content that databases refuse. These invariants
+// must hold at the end of each trial:
 //
 //	N1  Events on the server are the events of the journal, each once, byte for byte.
-//	N2  The chain, computed anew from the description of the format, is whole; the head is it.
-//	N3  The mark that the store keeps is what the server has, and never was above it.
-//	N4  Nothing lies where it should not: no forks, no blobs in halves.
-//	N5  An outage consumes no attempt, is shown by its name, and the oldest event ages meanwhile.
+//	N2  The chain, recomputed from the description of the format, is whole; the head
+//	    matches it.
+//	N3  The mark in the store equals the server's progress, and was never above it.
+//	N4  There are no strays: no forks, no incomplete blobs.
+//	N5  An outage uses no attempt and is shown by its name, and the oldest event ages
+//	    meanwhile.
 //
-// The judge never asks acode: it counts rows with psql, reads copies of the store with
-// sqlite3, and computes hashes itself. Every series must fail for a syncer that does nothing,
-// and mistakes that are planted on purpose must each be found.
+// The judge observes from outside acode: it counts rows with psql, reads copies of the
+// store with sqlite3, and computes hashes itself. Every series must fail for a syncer
+// that does nothing, and the judge must find each mistake planted on purpose.
 //
-// The tests of this package are the torture; a plain run of them takes a sample. This command
-// runs the long form: it sets what the environment leaves open and starts go test.
+// The tests of this package are the trials; an ordinary run takes a sample. This command
+// runs the long form: it sets the variables that the environment leaves open and starts
+// go test.
 //
-//	ACODE_DRAIN_CUTS=all|N     cut after every byte of each way, or at N of them; 3000 is the long form
+//	ACODE_DRAIN_CUTS=all|N     cut after every byte of each way, or at N of them; 3000
+//	                           is the long form
 //	ACODE_DRAIN_KILLS=all|N    kill at every call, or at N of them
-//	ACODE_DRAIN_CRASHES=N      crashes of a server that acknowledged
+//	ACODE_DRAIN_CRASHES=N      crashes of a server after an acknowledgement
 //	ACODE_DRAIN_DISKS=N        sessions on each real file system whose power is cut
-//	ACODE_DRAIN_SEED=N         of all that is chosen at random
+//	ACODE_DRAIN_SEED=N         seed of all random choices
 package main
 
 import (

@@ -16,7 +16,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// cluster is a PostgreSQL of a test's own.
+// cluster is a test's own PostgreSQL.
 type cluster struct {
 	*server
 	pg *pgtest.Server
@@ -29,7 +29,7 @@ func newCluster(t testing.TB, o pgtest.Options) *cluster {
 	return &cluster{newServer(t, pg.URL("acode", "postgres")), pg}
 }
 
-// scene is a store that is being delivered while its server suffers.
+// scene is a store that delivers while its server has an outage.
 type scene struct {
 	t      testing.TB
 	c      *cluster
@@ -39,14 +39,14 @@ type scene struct {
 	stop   func()
 }
 
-// statementLimit is what a server that suffers may work on a statement, and callLimit how long a
-// call may take: short, as some faults are only noticed by their end.
+// statementLimit is the time for a statement on a server with an outage. callLimit is the
+// time for a call. Both are short, because some faults show only by a timeout.
 const (
 	statementLimit = 2 * time.Second
 	callLimit      = 5 * time.Second
 )
 
-// newScene starts to deliver a session, and waits until it is there.
+// newScene starts the delivery of a session and waits until the server has it.
 func newScene(t testing.TB, c *cluster) *scene {
 	t.Helper()
 	c.clear()
@@ -57,28 +57,30 @@ func newScene(t testing.TB, c *cluster) *scene {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = x.syncer.Run(ctx) // it ends with its context
+		// Run ends with its context.
+		_ = x.syncer.Run(ctx)
 	}()
 	x.stop = func() { cancel(); <-done }
 	t.Cleanup(x.stop)
-	x.settle("the first session is delivered")
+	x.awaitDelivery("the first session is delivered")
 	return x
 }
 
-// settle waits until nothing is pending.
-func (x *scene) settle(what string) {
+// awaitDelivery waits until no event is pending.
+func (x *scene) awaitDelivery(what string) {
 	x.t.Helper()
 	tick := 0
 	eventually(x.t, what, func() bool {
 		if tick++; tick%10 == 0 {
-			x.syncer.Kick() // a long wait is for machines without anybody before them
+			// A syncer waits long only where no person waits.
+			x.syncer.Kick()
 		}
 		_, n := x.s.age()
 		return n == 0
 	})
 }
 
-// grow adds events, and another session.
+// grow adds events and another session.
 func (x *scene) grow(n int) {
 	x.t.Helper()
 	x.s.grow(x.w, n)
@@ -87,7 +89,7 @@ func (x *scene) grow(n int) {
 	x.syncer.Kick()
 }
 
-// state is what the store says of the connection, to whoever looks.
+// state returns the state of the connection that the store records.
 func (x *scene) state() (state, reason string, last int) {
 	x.t.Helper()
 	f := strings.SplitN(x.s.live(`SELECT state, last_us, reason FROM drainer`), "|", 3)
@@ -106,16 +108,19 @@ func (x *scene) finish() breaches {
 	return judge(x.t, x.s.home, x.c.admin)
 }
 
-// outage is one thing that servers suffer.
+// outage is one fault of a server.
 type outage struct {
-	name   string
-	states []session.SyncState // one of these is shown meanwhile
-	says   string              // the reason has this in it
-	partly bool                // some sessions are delivered all the same
+	name string
+	// states are the states of which one must be shown meanwhile.
+	states []session.SyncState
+	// says is part of the reason.
+	says string
+	// partly means that some sessions are delivered despite the outage.
+	partly bool
 	begin  func(x *scene) (end func())
 }
 
-// show lets a server suffer and be well again.
+// show starts and ends an outage.
 func (o outage) show(t *testing.T, c *cluster) {
 	x := newScene(t, c)
 	end := o.begin(x)
@@ -134,12 +139,12 @@ func (o outage) show(t *testing.T, c *cluster) {
 		t.Errorf("%s: the last success moved from %d to %d in an outage", o.name, last, later)
 	}
 	end()
-	x.settle("everything is delivered after " + o.name)
+	x.awaitDelivery("everything is delivered after " + o.name)
 	report(t, o.name, x.finish())
 	t.Logf("%s: shown as %s (%.80s), %d pending, then synced", o.name, state, reason, pending)
 }
 
-// hold keeps a connection of a superuser on which statements were run.
+// hold runs statements on a superuser's connection and keeps it open.
 func (x *scene) hold(sql string) (release func()) {
 	x.t.Helper()
 	conn, err := pgx.Connect(context.Background(), x.c.admin)
@@ -155,7 +160,7 @@ const (
 	stuckOnes = `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND usename LIKE 'drain_%'`
 )
 
-// stops are outages in which the server goes away.
+// stops returns the outages in which the server stops.
 func stops() []outage {
 	offline := []session.SyncState{session.SyncOffline}
 	return []outage{
@@ -185,7 +190,8 @@ func stops() []outage {
 	}
 }
 
-// FR-049, FR-051: a server that goes away is named, and all is delivered when it is back.
+// FR-049, FR-051: acode reports a server that stops, and delivers everything when it is
+// back.
 func TestServerStops(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, pgtest.Options{})
@@ -194,7 +200,7 @@ func TestServerStops(t *testing.T) {
 	}
 }
 
-// troubles are outages of a server that is there.
+// troubles returns the outages of a running server.
 func troubles() []outage {
 	one := func(s session.SyncState) []session.SyncState { return []session.SyncState{s} }
 	sql := func(begin, end string) func(x *scene) func() {
@@ -214,14 +220,15 @@ func troubles() []outage {
 			for range connections - reserved {
 				held = append(held, x.hold("SELECT 1"))
 			}
-			x.c.exec(endOthers) // one may have come back meanwhile
+			// One may have reconnected meanwhile.
+			x.c.exec(endOthers)
 			return func() {
 				for _, release := range held {
 					release()
 				}
 			}
 		}},
-		{"a lock that somebody holds", one(session.SyncRetrying), "", true, func(x *scene) func() { return x.hold(lockHeads) }},
+		{"a lock that another client holds", one(session.SyncRetrying), "", true, func(x *scene) func() { return x.hold(lockHeads) }},
 		{"a library that an upgrade took away", one(session.SyncRetrying), "58P01", false, sql(
 			`UPDATE pg_proc SET probin = '/nonexistent/plpgsql' WHERE proname = 'plpgsql_call_handler'`,
 			`UPDATE pg_proc SET probin = '$libdir/plpgsql' WHERE proname = 'plpgsql_call_handler'`)},
@@ -241,7 +248,7 @@ func troubles() []outage {
 	}
 }
 
-// greeted waits for a state that only the next greeting finds out.
+// greeted waits for a state that only the next greeting can find.
 func greeted(state session.SyncState, begin func(x *scene) func()) func(x *scene) func() {
 	return func(x *scene) func() {
 		end := begin(x)
@@ -251,14 +258,14 @@ func greeted(state session.SyncState, begin func(x *scene) func()) func(x *scene
 	}
 }
 
-// connections are what the cluster of TestServerTroubles has for everybody, and how many of
-// them only a superuser gets.
+// connections is the size of the cluster of TestServerTroubles. reserved is the part for
+// superusers.
 const (
 	connections = 12
 	reserved    = 3
 )
 
-// FR-047, FR-051: trouble of a server that is there has a name, and costs no attempt.
+// FR-047, FR-051: trouble of a running server has a name and uses no attempt.
 func TestServerTroubles(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, pgtest.Options{Conf: map[string]string{"max_connections": fmt.Sprint(connections), "allow_system_table_mods": "on",
@@ -290,7 +297,7 @@ func terminated(t *testing.T, c *cluster) {
 	}
 	_, left := x.s.age()
 	found, _ := x.s.midway(c.admin, "")
-	x.settle("everything is delivered after connections ended")
+	x.awaitDelivery("everything is delivered after connections ended")
 	report(t, "terminated", append(found, x.finish()...))
 	if ended < 5 {
 		t.Errorf("terminated: got %d connections ended, want some", ended)
@@ -298,13 +305,13 @@ func terminated(t *testing.T, c *cluster) {
 	t.Logf("terminated: %d connections ended in 1.5 s, %d events were left before and %d then", ended, before, left)
 }
 
-// impatient delivers to a server whose own patience for statements is a millisecond.
+// impatient delivers to a server whose own timeout for statements is a millisecond.
 func impatient(t *testing.T, c *cluster) {
 	x := newScene(t, c)
 	role := userOf(t, c.role)
 	c.exec(`ALTER ROLE ` + role + ` SET statement_timeout = 1; ` + endOthers)
 	x.grow(1200)
-	x.settle("everything is delivered although the server has no patience")
+	x.awaitDelivery("everything is delivered although the server has no patience")
 	c.exec(`ALTER ROLE ` + role + ` RESET statement_timeout`)
 	report(t, "statement_timeout", x.finish())
 }

@@ -16,8 +16,9 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// rewrite changes an event of a closed store behind acode's back, and chains it and those after
-// it anew: what no command of acode writes, but a store of tomorrow's might hold.
+// rewrite changes an event of a closed store directly, and recomputes the chain from
+// there. No command of acode writes such an event, but the store of a later version might
+// hold one.
 func rewrite(t testing.TB, home string, id session.ID, seq int, change func(e *event)) {
 	t.Helper()
 	var sql strings.Builder
@@ -45,7 +46,8 @@ func rewrite(t testing.TB, home string, id session.ID, seq int, change func(e *e
 	sqlite(t, filepath.Join(home, "acode.db"), sql.String())
 }
 
-// corpus is what databases choke on and a journal may hold: all of it must arrive.
+// corpus returns content that a journal may hold and databases refuse. All of it must
+// arrive.
 func corpus() map[string]string {
 	return map[string]string{
 		"escaped_nul":        `{"why":"a\u0000b"}`,
@@ -71,8 +73,8 @@ func corpus() map[string]string {
 	}
 }
 
-// FR-053: content that PostgreSQL cannot hold as text or JSON is delivered byte for byte, and
-// holds nobody up.
+// FR-053: content that PostgreSQL cannot hold as text or JSON is delivered byte for byte
+// and delays no other session.
 func TestPoisonIsDelivered(t *testing.T) {
 	t.Parallel()
 	for _, w := range ways() {
@@ -92,7 +94,8 @@ func TestPoisonIsDelivered(t *testing.T) {
 			s = openStore(t, s.home)
 			sy := s.syncer(w.wrap(s, asRemote(sv.connect(t, patience))), patience)
 			must(t, sy.Drain(t.Context()))
-			must(t, sy.Settle(t.Context())) // hashes recomputed, tables filled
+			// This recomputes hashes and fills tables.
+			must(t, sy.Settle(t.Context()))
 			left := s.live(`SELECT count(*) FROM lanes l JOIN sessions s ON s.no = l.session_no WHERE l.verified < s.last_seq`)
 			must(t, s.close())
 			report(t, w.name, judge(t, s.home, sv.admin))
@@ -104,11 +107,12 @@ func TestPoisonIsDelivered(t *testing.T) {
 	}
 }
 
-// refusal is a row that a server must refuse, and what the reason has in it.
+// refusal is a row that a server must refuse, and a part of the reason.
 type refusal struct {
-	change  func(e *event)
-	says    string
-	standIn bool // one for it is taken: it keeps the type
+	change func(e *event)
+	says   string
+	// standIn means that the server accepts a stand-in, because the type is kept.
+	standIn bool
 }
 
 func refusals() map[string]refusal {
@@ -121,8 +125,8 @@ func refusals() map[string]refusal {
 	}
 }
 
-// FR-051: a row that the server refuses is found among the others and parked with its reason;
-// its session waits, and the others never do.
+// FR-051: a row that the server refuses is found among the others and parked with its
+// reason. Its session waits, and the other sessions do not.
 func TestRefusedRowsAreParked(t *testing.T) {
 	t.Parallel()
 	const seq, length = 17, 40
@@ -165,8 +169,8 @@ func readStoreOf(t testing.TB, s *store) journal {
 	return readStore(t, s.home)
 }
 
-// goOn delivers with the policy that lets a stand-in take the place of what is parked, up to
-// where that reaches.
+// goOn delivers with the policy that a stand-in replaces a parked event, and checks how
+// far delivery comes.
 func goOn(t *testing.T, sv *server, home string, id session.ID, reach int) {
 	t.Helper()
 	s := openStore(t, home)
@@ -181,8 +185,8 @@ func goOn(t *testing.T, sv *server, home string, id session.ID, reach int) {
 	}
 }
 
-// What is large goes as content of its own, and what is sealed stays at home: a note of 1 MB,
-// and output of 100 MB.
+// Large content is delivered as a blob, and sealed content stays in the store: a note of
+// 1 MB, and output of 100 MB.
 func TestLargePayloads(t *testing.T) {
 	t.Parallel()
 	sv := shared(t)
@@ -209,9 +213,9 @@ func TestLargePayloads(t *testing.T) {
 	}
 }
 
-// badOutput is what a command prints.
+// badOutput is a plan whose commands print difficult bytes.
 const badOutput = `version: 1
-task: Print what databases choke on
+task: Print difficult bytes
 tasks:
   - id: only
     steps:
@@ -222,7 +226,7 @@ tasks:
       - {id: fails, run: "printf '\\000\\377' >&2; exit 0"}
 `
 
-// What commands print reaches the server, whatever it is, by the programs as they are.
+// The real programs deliver any output of commands to the server.
 func TestCommandOutput(t *testing.T) {
 	t.Parallel()
 	sv := shared(t)

@@ -16,12 +16,13 @@ import (
 	"github.com/acode-dev/acode/internal/pgtest"
 )
 
-// FR-053, FR-054: wherever the power of a store's disk is cut, while sessions are carried out and
-// delivered, each event arrives once, and the server never has one that the store has lost.
+// FR-053, FR-054: the power of a store's disk is cut at any moment, while sessions
+// execute and are delivered. Each event arrives once, and the server never has an event
+// that the store has lost.
 func TestPowerCuts(t *testing.T) {
 	t.Parallel()
 	if !disk.Alone() {
-		out, err := disk.Again("-test.run=^TestPowerCuts$", "-test.v", "-test.timeout=2h").CombinedOutput()
+		out, err := disk.AloneCommand("-test.run=^TestPowerCuts$", "-test.v", "-test.timeout=2h").CombinedOutput()
 		t.Logf("%s", out)
 		must(t, err)
 		return
@@ -36,18 +37,20 @@ func TestPowerCuts(t *testing.T) {
 	}
 }
 
-// power cuts the power of a disk on which there is an installation of acode.
+// power cuts the power of a disk that holds an installation of acode.
 type power struct {
-	t     testing.TB
-	kind  disk.Kind
-	dir   string
-	sv    *server
-	rng   *rand.Rand
-	first *disk.Disk // with a workspace, and no store yet
+	t    testing.TB
+	kind disk.Kind
+	dir  string
+	sv   *server
+	rng  *rand.Rand
+	// first has a workspace and no store yet.
+	first *disk.Disk
 	disk  *disk.Disk
 	found breaches
 
-	struck, ahead int // cuts that came before the end; and while the server had something
+	// struck counts cuts before the end. ahead counts cuts while the server had events.
+	struck, ahead int
 }
 
 func newPower(t testing.TB, k disk.Kind) *power {
@@ -67,7 +70,7 @@ func newPower(t testing.TB, k disk.Kind) *power {
 	return p
 }
 
-// mounted does something while the disk is mounted.
+// mounted calls do while the disk is mounted.
 func (p *power) mounted(do func(s site)) {
 	p.t.Helper()
 	m, err := p.kind.Mount(p.disk, p.dir)
@@ -76,8 +79,8 @@ func (p *power) mounted(do func(s site)) {
 	do(newSite(p.t, filepath.Join(m.Dir(), "root"), p.sv.role))
 }
 
-// live runs acode until the disk has seen so many writes, and cuts the power at that moment. It
-// gives the status with which acode ended before it; -1: it did not.
+// live runs acode until the disk has seen the given number of writes, and then cuts the
+// power. It returns acode's exit status, or -1 if the cut came first.
 func (p *power) live(writes int, args ...string) (exit int) {
 	p.t.Helper()
 	n := 0
@@ -88,7 +91,8 @@ func (p *power) live(writes int, args ...string) (exit int) {
 		must(p.t, cmd.Start())
 		ended := make(chan struct{})
 		go func() {
-			_ = cmd.Wait() // its status is looked at
+			// The status is checked below.
+			_ = cmd.Wait()
 			close(ended)
 		}()
 		exit = -1
@@ -112,13 +116,14 @@ func (p *power) live(writes int, args ...string) (exit int) {
 	return exit
 }
 
-// kill ends whoever uses the disk, and gives how many there are. Who waits for a stopped disk dies when it is
-// released, and learns nothing before.
+// kill ends the processes that use the disk, and returns their number. A process that
+// waits for a stopped disk dies when the disk is released, without a further result.
 func (p *power) kill() (n int) {
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	must(p.t, err)
 	for _, dir := range dirs {
-		environ, _ := os.ReadFile(filepath.Join(dir, "environ")) // one that has ended has none
+		// A process that has ended has no environment.
+		environ, _ := os.ReadFile(filepath.Join(dir, "environ"))
 		cwd, _ := os.Readlink(filepath.Join(dir, "cwd"))
 		if pid := atoi(p.t, filepath.Base(dir)); pid != os.Getpid() && (strings.Contains(string(environ), p.dir) || strings.HasPrefix(cwd, p.dir)) {
 			_ = unix.Kill(pid, unix.SIGKILL)
@@ -128,7 +133,7 @@ func (p *power) kill() (n int) {
 	return n
 }
 
-// trial carries a plan out, cuts the power a few times, and lets acode go on in peace.
+// trial executes a plan, cuts the power a few times, and lets acode finish undisturbed.
 func (p *power) trial(writes int) breaches {
 	p.t.Helper()
 	p.sv.clear()
@@ -146,7 +151,7 @@ func (p *power) trial(writes int) breaches {
 	return found
 }
 
-// midway compares what the cut left with the server.
+// midway compares the state after a cut with the server.
 func (p *power) midway(s site) breaches {
 	ours := ""
 	if made(s) {
@@ -160,13 +165,14 @@ func (p *power) midway(s site) breaches {
 	return found
 }
 
-// made says whether the store has its tables: a cut may leave one in the making.
+// made reports whether the store has its tables, because a cut may leave an unfinished
+// store.
 func made(s site) bool {
 	s.t.Helper()
 	return strings.TrimSpace(closed(s.t, homeIn(s.root), `SELECT count(*) FROM sqlite_master WHERE name IN ('sessions', 'lanes')`)) == "2"
 }
 
-// finish lets acode carry the session out, or start anew where there is none, and judges.
+// finish lets acode complete the session, or run again if there is none, and judges.
 func finish(s site, sv *server) (found breaches) {
 	exit, said := s.run("resume", "--uncertain=rerun")
 	if exit == 14 && (!made(s) || closed(s.t, homeIn(s.root), `SELECT 1 FROM sessions WHERE state = 'completed'`) == "") {
@@ -183,7 +189,8 @@ func finish(s site, sv *server) (found breaches) {
 	return append(found, judge(s.t, homeIn(s.root), sv.admin)...)
 }
 
-// cuts carries out n trials, after one that nothing disturbs and one on a disk that forgets everything.
+// cuts executes n trials, after an undisturbed one and one on a disk that forgets
+// everything.
 func (p *power) cuts(n int) {
 	p.t.Helper()
 	p.sv.clear()

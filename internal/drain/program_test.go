@@ -16,7 +16,7 @@ import (
 	"github.com/acode-dev/acode/internal/pgtest"
 )
 
-// binaries is the folder of the programs under test. TestMain makes it.
+// binaries is the folder of the tested programs. TestMain makes it.
 var binaries string
 
 func TestMain(m *testing.M) {
@@ -27,7 +27,8 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	status := m.Run()
-	_ = os.RemoveAll(binaries) // a leftover in a folder for such
+	// A leftover in the temporary folder does no harm.
+	_ = os.RemoveAll(binaries)
 	os.Exit(status)
 }
 
@@ -40,14 +41,17 @@ var build = sync.OnceValue(func() error {
 	return nil
 })
 
-// site is an installation of acode with a workspace: the programs under test, a store, and a
+// site is an installation of acode with a workspace: the tested programs, a store, and a
 // server's address.
 type site struct {
-	t       testing.TB
-	root    string
-	program string // stands for acode
-	address string // of the server
-	work    string // workspace; empty: one below root
+	t    testing.TB
+	root string
+	// program takes the place of acode.
+	program string
+	// address is the server's.
+	address string
+	// work is the workspace, or "" for one below root.
+	work string
 }
 
 func newSite(t testing.TB, root, address string) site {
@@ -73,7 +77,7 @@ func (s site) environ() []string {
 		"ACODE_HOME=" + homeIn(s.root), "ACODE_POSTGRES_URL=" + s.address, "ACODE_KEY_KEYRING=false"}
 }
 
-// run runs acode to its end, and gives its exit status and what it said.
+// run runs acode to its end and returns its exit status and its output.
 func (s site) run(args ...string) (int, string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -88,8 +92,8 @@ func (s site) run(args ...string) (int, string) {
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
-// socket gives the address of a database at the server's unix socket, whose calls the tracer
-// can count.
+// socket returns the address of a database at the server's unix socket. The tracer can
+// count calls on that socket.
 func socket(t testing.TB, sv *server) string {
 	t.Helper()
 	u, err := url.Parse(sv.role)

@@ -11,7 +11,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// regrow appends n events to a session that was closed.
+// regrow appends n events to a closed session.
 func (s *store) regrow(id session.ID, n int) {
 	s.t.Helper()
 	w, err := s.st.Load(s.t.Context(), id)
@@ -31,7 +31,7 @@ func (s *store) begin(lengths ...int) (ids []session.ID) {
 	return ids
 }
 
-// deliver drains with a client of its own.
+// deliver drains with its own client.
 func (s *store) deliver(sv *server) error {
 	s.t.Helper()
 	r, err := openRemote(sv.role)
@@ -40,8 +40,8 @@ func (s *store) deliver(sv *server) error {
 	return drain(s.t.Context(), s, asRemote(r))
 }
 
-// A server that was put back to an earlier backup has everything again after the next drain,
-// whether there is something new to deliver or not, and whether a syncer runs meanwhile
+// A server that was restored from an earlier backup has everything again after the next
+// drain. This holds with and without new events, and with and without a running syncer
 // (FR-054).
 func TestServerRestored(t *testing.T) {
 	t.Parallel()
@@ -61,7 +61,8 @@ func restoredAtRest(t *testing.T, c *cluster) {
 	must(t, s.deliver(c.server))
 	for _, news := range []bool{false, true} {
 		c.pg.Restore(backup)
-		must(t, idle(t.Context(), s, nil)) // the control: it mends nothing
+		// As a control, the idle syncer repairs nothing.
+		must(t, idle(t.Context(), s, nil))
 		found, _ := s.midway(c.admin, "")
 		mustFind(t, "restored", found, "early: ")
 		if news {
@@ -82,11 +83,11 @@ func restoredUnderSyncer(t *testing.T, c *cluster) {
 	x := newScene(t, c)
 	backup := c.pg.BaseBackup("later")
 	x.grow(25)
-	x.settle("what came after the backup is delivered")
+	x.awaitDelivery("events after the backup are delivered")
 	c.pg.Restore(backup)
 	x.syncer.Kick()
 	eventually(t, "the server has everything again", func() bool { found, _ := x.s.midway(c.admin, ""); return len(found) == 0 })
-	x.settle("everything is delivered again")
+	x.awaitDelivery("everything is delivered again")
 	report(t, "restored under a syncer", x.finish())
 }
 
@@ -98,8 +99,8 @@ func twin(t testing.TB, home string) string {
 	return to
 }
 
-// filed compares what forks hold of a session with the events of a store above seq: nothing of
-// them is lost, and nothing else is there.
+// filed compares the forks of a session with the events of a store above seq. No event
+// may be missing, and there may be no other.
 func filed(t testing.TB, home, admin, id string, above int) (b breaches) {
 	t.Helper()
 	out := pgtest.Psql(t, admin, strings.Replace(strings.Split(serverSQL, ";")[0], "acode.events", "acode.forks", 1))
@@ -122,7 +123,7 @@ func filed(t testing.TB, home, admin, id string, above int) (b breaches) {
 	return b
 }
 
-// without leaves out what is said about forks.
+// without removes the breaches that contain word.
 func without(found breaches, word string) (out breaches) {
 	for _, f := range found {
 		if !strings.Contains(f, word) {
@@ -132,8 +133,8 @@ func without(found breaches, word string) (out breaches) {
 	return out
 }
 
-// One store, copied to a second home: one of the two goes on, the other is forked or fenced,
-// and nothing of either is lost.
+// A store was copied to a second home. One of the two continues, the other is forked or
+// fenced, and neither loses events.
 func TestStoreCopied(t *testing.T) {
 	t.Parallel()
 	for name, ahead := range map[string]int{"forked": 1, "fenced": 12} {
@@ -141,7 +142,8 @@ func TestStoreCopied(t *testing.T) {
 	}
 }
 
-// copied lets the first of two stores go on by so many events, and then the second.
+// copied lets the first of two stores continue by the given number of events, and then
+// the second.
 func copied(t *testing.T, sv *server, name string, events int) {
 	root := scratch(t)
 	a := openStore(t, homeIn(root))
@@ -162,11 +164,13 @@ func copied(t *testing.T, sv *server, name string, events int) {
 		t.Errorf("state of the lane: got %s, want %s", state, name)
 	}
 	a.regrow(id, 2)
-	must(t, a.deliver(sv)) // the first one goes on
+	// The first store continues.
+	must(t, a.deliver(sv))
 	must(t, errors.Join(a.close(), b.close()))
 	report(t, name+": forks", filed(t, b.home, sv.admin, string(id), 10))
 	found := without(judge(t, a.home, sv.admin), "fork of "+string(id))
-	report(t, name+": the first store", without(without(found, string(apart)), "stray: blob")) // which only the second has
+	// Only the second store has it.
+	report(t, name+": the first store", without(without(found, string(apart)), "stray: blob"))
 	if found := judge(t, b.home, sv.admin); len(without(found, string(id))) > 0 {
 		t.Errorf("%s: the second store: its other sessions: %v", name, without(found, string(id)))
 	}
@@ -175,7 +179,8 @@ func copied(t *testing.T, sv *server, name string, events int) {
 	}
 }
 
-// A store that was put back to an older copy is noticed, and what the server has stays.
+// acode notices a store that was restored from an older copy, and keeps the events of the
+// server.
 func TestStoreRestored(t *testing.T) {
 	t.Parallel()
 	sv := shared(t)
@@ -188,7 +193,8 @@ func TestStoreRestored(t *testing.T) {
 	s.regrow(ids[0], 15)
 	must(t, s.deliver(sv))
 	must(t, s.close())
-	for _, news := range []int{0, 3} { // with news the older copy diverges
+	// With new events the older copy diverges.
+	for _, news := range []int{0, 3} {
 		o := openStore(t, older)
 		if news > 0 {
 			o.regrow(ids[0], news)
@@ -206,7 +212,8 @@ func TestStoreRestored(t *testing.T) {
 		}
 	}
 	found := judge(t, s.home, sv.admin)
-	for _, f := range without(found, "stray: ") { // what only the older copy has is no loss
+	// Events that only the older copy has are no loss.
+	for _, f := range without(found, "stray: ") {
 		t.Errorf("the store as it was: %s", f)
 	}
 }

@@ -23,10 +23,10 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// every stands for all points of a series.
+// every means all points of a series.
 const every = 1 << 30
 
-// setting gives a number from the environment; "all" is every.
+// setting returns a number from the environment; "all" is every.
 func setting(t testing.TB, name string, otherwise int) int {
 	t.Helper()
 	text := os.Getenv(name)
@@ -43,12 +43,12 @@ func setting(t testing.TB, name string, otherwise int) int {
 	return n
 }
 
-// random gives the source of all that is chosen at random.
+// random returns the source of all random choices.
 func random(t testing.TB) *mrand.Rand {
 	return mrand.New(mrand.NewPCG(uint64(setting(t, "ACODE_DRAIN_SEED", 1)), 4))
 }
 
-// sample takes n of the points, in their order.
+// sample returns n of the points, in their order.
 func sample[P any](r *mrand.Rand, points []P, n int) []P {
 	if n >= len(points) {
 		return points
@@ -69,7 +69,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// scratch gives an empty directory, in memory where that can be: a kill leaves the same there.
+// scratch returns an empty directory, in memory where possible. A kill leaves the same
+// state there.
 func scratch(t testing.TB) string {
 	t.Helper()
 	if info, err := os.Stat("/dev/shm"); err != nil || !info.IsDir() {
@@ -83,9 +84,11 @@ func scratch(t testing.TB) string {
 
 // server is a migrated database and a device's login role.
 type server struct {
-	t     testing.TB
-	admin string // address for a superuser
-	role  string // address for the device
+	t testing.TB
+	// admin is the address for a superuser.
+	admin string
+	// role is the address for the device.
+	role string
 }
 
 // newServer migrates the database at an address and makes a role.
@@ -104,11 +107,12 @@ func newServer(t testing.TB, admin string) *server {
 	return s
 }
 
-// shared gives a server in a database of its own, in the cluster that tests share.
+// shared returns a server in its own database of the shared cluster.
 func shared(t testing.TB) *server {
 	t.Helper()
 	s := newServer(t, pgtest.Database(t))
-	t.Cleanup(func() { // before the database goes: the role is the cluster's
+	// The role belongs to the cluster, so it goes before the database.
+	t.Cleanup(func() {
 		u, err := url.Parse(s.role)
 		must(t, err)
 		s.exec("DROP ROLE " + u.User.Username())
@@ -119,12 +123,13 @@ func shared(t testing.TB) *server {
 // exec runs statements as a superuser.
 func (s *server) exec(sql string) {
 	s.t.Helper()
-	if err := execute(context.Background(), s.admin, sql); err != nil { // a clean-up runs after the test's own context has ended
+	// A clean-up runs after the test's own context has ended.
+	if err := execute(context.Background(), s.admin, sql); err != nil {
 		s.t.Fatalf("%s: %v", sql, err)
 	}
 }
 
-// execute runs messages of statements on a connection of its own.
+// execute runs messages of statements on its own connection.
 func execute(ctx context.Context, address string, sql ...string) error {
 	conn, err := pgx.Connect(ctx, address)
 	if err != nil {
@@ -139,13 +144,13 @@ func execute(ctx context.Context, address string, sql ...string) error {
 	return nil
 }
 
-// clear makes the server one that never heard of any session, also when it crashes afterwards.
+// clear removes all sessions from the server. The removal survives a crash.
 func (s *server) clear() {
 	s.t.Helper()
 	s.exec(`SET synchronous_commit = on; SET session_replication_role = replica; DELETE FROM acode.events; DELETE FROM acode.heads; DELETE FROM acode.forks; DELETE FROM acode.blobs; DELETE FROM acode.blob_chunks`)
 }
 
-// connect opens a client whose statements may take so long.
+// connect opens a client with a time limit for statements.
 func (s *server) connect(t testing.TB, limit time.Duration) *remote.Server {
 	t.Helper()
 	r, err := remote.Open(remote.Options{URL: s.role, Now: time.Now, Timeout: limit})
@@ -158,7 +163,7 @@ func openRemote(address string) (*remote.Server, error) {
 	return remote.Open(remote.Options{URL: address, Now: time.Now, Timeout: patience})
 }
 
-// hostOf and userOf give parts of an address.
+// hostOf and userOf return parts of an address.
 func hostOf(t testing.TB, address string) string {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -202,7 +207,7 @@ func openStore(t testing.TB, home string) *store {
 	return s
 }
 
-// close closes the store; the second time it does nothing.
+// close closes the store; a second call does nothing.
 func (s *store) close() error {
 	if s.st == nil {
 		return nil
@@ -228,8 +233,8 @@ func (s *store) create(n int) *local.Writer {
 	return w
 }
 
-// grow appends n events, in one commit: acquisitions among notes, so that a backlog spans
-// epochs.
+// grow appends n events in one commit. Some of them are acquisitions, so that a backlog
+// spans epochs.
 func (s *store) grow(w *local.Writer, n int) {
 	s.t.Helper()
 	var drafts []session.Draft
@@ -248,7 +253,7 @@ func (s *store) grow(w *local.Writer, n int) {
 	}
 }
 
-// asRemote gives a client as the outbox sees it.
+// asRemote returns a client as the outbox sees it.
 func asRemote(r *remote.Server) outbox.Remote {
 	if f, ok := any(r).(outbox.Remote); ok {
 		return f
@@ -262,25 +267,24 @@ type bare struct{ *remote.Server }
 // Project implements outbox.Remote.
 func (bare) Project(context.Context, int) (bool, error) { return false, nil }
 
-// syncer makes a syncer whose calls may take so long, and that waits as shortly as it may.
+// syncer makes a syncer with a time limit for calls and the shortest possible waits.
 func (s *store) syncer(r outbox.Remote, limit time.Duration) *outbox.Syncer {
 	return outbox.New(outbox.Options{Source: s.out, Remote: r, Now: time.Now, Timeout: limit,
 		Heartbeat: session.Heartbeat{PID: os.Getpid(), Command: "drain"}, Rand: func() float64 { return 0 }})
 }
 
-// drainer is what a series tortures: it delivers everything that the store holds.
-type drainer func(ctx context.Context, s *store, r outbox.Remote) error
+// drainFunc delivers everything in the store. A series tests one of them.
+type drainFunc func(ctx context.Context, s *store, r outbox.Remote) error
 
-// drain is acode's.
+// drain is acode's drainFunc.
 func drain(ctx context.Context, s *store, r outbox.Remote) error {
 	return s.syncer(r, patience).Drain(ctx)
 }
 
-// idle is the positive control: no judge may be content with it.
+// idle is the positive control: every judge must fail it.
 func idle(context.Context, *store, outbox.Remote) error { return nil }
 
-// patience bounds every wait for something that should have happened long ago, on a machine
-// that does much else.
+// patience limits every wait. It is long because the machine may be busy.
 const patience = 60 * time.Second
 
 // eventually waits until a condition holds.
@@ -299,5 +303,5 @@ func eventually(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// homeIn gives the directory of a store below dir.
+// homeIn returns the directory of a store below dir.
 func homeIn(dir string) string { return filepath.Join(dir, "home") }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// smallDisk mounts a file system of so many MB in memory at dir, for as long as the test runs.
+// smallDisk mounts a file system of the given size in memory at dir until the test ends.
 // It reports whether the machine allows that.
 func smallDisk(t testing.TB, dir string, megabytes int) bool {
 	t.Helper()

@@ -4,5 +4,5 @@ package main_test
 
 import "testing"
 
-// smallDisk needs mounts in memory.
+// smallDisk returns false, because this system has no mounts in memory.
 func smallDisk(testing.TB, string, int) bool { return false }

@@ -12,7 +12,7 @@ import (
 	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
-// next gives the arguments with which a person would go on after a process with args.
+// next returns the arguments with which a person continues after a process with args.
 func (t *trial) next(ctx context.Context, args []string, res crash.Result, stderr string) ([]string, error) {
 	switch res.ExitCode {
 	case scene.ExitKilled:
@@ -25,7 +25,7 @@ func (t *trial) next(ctx context.Context, args []string, res crash.Result, stder
 		return t.answer(ctx, stderr)
 	case scene.ExitFailed:
 		if t.Broken() {
-			return []string{"resume"}, t.byHand(ctx, []string{"touch", t.Mended()})
+			return []string{"resume"}, t.byHand(ctx, []string{"touch", t.Repaired()})
 		}
 	case scene.ExitChanged:
 		if ok, err := t.permitted(ctx, stderr); ok || err != nil {
@@ -36,7 +36,7 @@ func (t *trial) next(ctx context.Context, args []string, res crash.Result, stder
 	return nil, nil
 }
 
-// afresh starts again when the kill came before there was a session.
+// afresh starts again if the kill came before there was a session.
 func (t *trial) afresh(ctx context.Context, stderr string) ([]string, error) {
 	s, err := t.readStore(ctx)
 	if err != nil {
@@ -48,7 +48,7 @@ func (t *trial) afresh(ctx context.Context, stderr string) ([]string, error) {
 	return []string{"run", "--plan", t.PlanFile()}, nil
 }
 
-// answer gives the truth about a command whose outcome acode cannot know.
+// answer answers truthfully about a command whose outcome acode cannot know.
 func (t *trial) answer(ctx context.Context, stderr string) ([]string, error) {
 	s, err := t.readStore(ctx)
 	if err != nil {
@@ -74,10 +74,11 @@ func (t *trial) answer(ctx context.Context, stderr string) ([]string, error) {
 	return args, nil
 }
 
-// excuse counts the outcome of a command as one that no one could know: once for each attempt, and only if its claim has no
-// record of its end and names a supervisor that was killed, or ended with the power. One supervisor runs all commands of a
-// session. So one kill excuses up to as many outcomes as steps run at once, but not that of a command which had ended before
-// or which another supervisor ran. What the command wrote is compared with the truth on this occasion.
+// excuse counts the outcome of a command as unknowable, once for each attempt. The claim
+// must have no record of the end and must name a supervisor that was killed or lost
+// power. One supervisor runs all commands of a session. So one kill excuses up to as many
+// outcomes as steps run at once. It does not excuse a command that had ended before, or
+// that another supervisor ran. excuse also compares the command's output with the truth.
 func (t *trial) excuse(st model.Step) error {
 	c, found, err := t.LastClaim(st.Name())
 	if err != nil || !found {
@@ -97,12 +98,13 @@ func (t *trial) excuse(st model.Step) error {
 	return err
 }
 
-// unknowable reports whether the supervisor of a command was gone before it recorded the end.
+// unknowable reports whether the supervisor of a command was gone before it recorded the
+// end.
 func (t *trial) unknowable(c scene.Claim) bool {
 	return !c.Ended && (!t.strict || t.killed[c.Supervisor])
 }
 
-// approve answers yes to every question that is open.
+// approve answers yes to every open question.
 func (t *trial) approve(ctx context.Context) ([]string, error) {
 	s, err := t.readStore(ctx)
 	if err != nil {
@@ -118,12 +120,13 @@ func (t *trial) approve(ctx context.Context) ([]string, error) {
 	return []string{"resume", s.short}, nil
 }
 
-// truth is what a person says of one command, who tidies up what it left.
+// truth is a person's answer about one command. The person also tidies up the command's
+// files.
 func (t *trial) truth(st model.Step, lines map[string]int) ([]string, error) {
 	verdict := "rerun"
 	switch happened := lines[st.Name()] > 0; {
 	case happened && t.answers[st.Name()]:
-		t.Stuck = "told that " + st.Name() + " is done, asks again: " + strings.TrimSpace(t.printed.String())
+		t.Stuck = "asks again although " + st.Name() + " was reported done: " + strings.TrimSpace(t.printed.String())
 	case happened:
 		verdict = "done"
 		t.answers[st.Name()] = true
@@ -135,14 +138,18 @@ func (t *trial) truth(st model.Step, lines map[string]int) ([]string, error) {
 	if t.strict || len(st.Does) == 0 {
 		return said, nil
 	}
-	t.restored = false // acode asks about what a person tidies up after a power cut
+	// acode asks about files that a person tidied up after a power cut.
+	t.restored = false
 	return said, t.Tidy(st.Name(), verdict)
 }
 
-// permitted says whether a person goes on although files changed: after a power cut once, else
-// only where a command changed them that was cut off from its receipt, and that of files which
-// earlier steps read or wrote, or of any file where a supervisor was killed too: then nothing after
-// the command's last sign of life counts as its own. No other change of its own may acode ask about.
+// permitted reports whether a person continues although files changed. After a power cut
+// the person does so once. Otherwise only a command that was cut off from its receipt may
+// have changed the files.
+//
+// Such a change counts for files that earlier steps read or wrote. It counts for any file
+// if a supervisor was killed too, because nothing after the command's last sign of life
+// then belongs to it. acode may not ask about any other change that it made itself.
 func (t *trial) permitted(ctx context.Context, stderr string) (bool, error) {
 	if !t.strict {
 		again := t.restored
@@ -179,8 +186,8 @@ func (t *trial) permitted(ctx context.Context, stderr string) (bool, error) {
 	return true, nil
 }
 
-// known tells the files that the steps which are done have read or written. What a pattern
-// matched is not worked out.
+// known returns a test for the files that the completed steps have read or written. A
+// step with a pattern counts for all files.
 func (t *trial) known(s store) func(name string) bool {
 	return func(name string) bool {
 		return slices.ContainsFunc(t.Steps, func(st model.Step) bool {

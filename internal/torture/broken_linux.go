@@ -15,12 +15,13 @@ import (
 	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
-// endsAlone is how long acode, and what it leaves behind, may take to end once nothing can be written.
+// endsAlone is the time in which acode and its children must end on a disk that refuses
+// writes.
 const endsAlone = 20 * time.Second
 
-// breakDown carries the plan out anew on a disk that can no longer be written after some moment, and
-// judges what a resume makes of it once there is a disk that works, with all that was on the old one. There
-// is no trial when acode came to its end before that moment.
+// breakDown executes the plan on a disk that refuses writes after a random moment. It
+// then judges a resume on a working disk with the same content. It returns no trial if
+// acode ended before that moment.
 func (l *life) breakDown(ctx context.Context, rng *rand.Rand) (*life, *trial, error) {
 	broken := &life{Place: l.Place, kind: l.kind, dir: l.dir, disk: l.begun.Fork()}
 	t := &trial{Case: scene.Case{Place: l.Place}}
@@ -47,7 +48,8 @@ func (l *life) breakDown(ctx context.Context, rng *rand.Rand) (*life, *trial, er
 	return next, t, next.mounted(func() error { return next.goOn(ctx, t, nil, "resume") })
 }
 
-// suffer runs acode on the disk that breaks. It has to end, and to say that it did not do all.
+// suffer runs acode on the breaking disk. acode must end and report that it did not
+// finish.
 func (l *life) suffer(ctx context.Context, t *trial) error {
 	limited, cancel := context.WithTimeout(ctx, endsAlone)
 	defer cancel()
@@ -69,7 +71,7 @@ func (l *life) suffer(ctx context.Context, t *trial) error {
 	return nil
 }
 
-// quiet waits until nobody uses the disk.
+// quiet waits until no process uses the disk.
 func (l *life) quiet(ctx context.Context, t *trial) {
 	for left := l.Left(); len(left) > 0; left = l.Left() {
 		select {
@@ -79,7 +81,8 @@ func (l *life) quiet(ctx context.Context, t *trial) {
 		}
 		t.Breach("processes that do not end on a disk that cannot be written: %v", left)
 		for _, p := range left {
-			_ = unix.Kill(p.PID, unix.SIGKILL) // it may have ended by now
+			// The process may have ended.
+			_ = unix.Kill(p.PID, unix.SIGKILL)
 		}
 		return
 	}

@@ -12,25 +12,27 @@ import (
 	"text/tabwriter"
 )
 
-// bug is a mistake that is planted into acode to see whether it is found.
+// bug is a mistake planted into acode to check that a judge finds it.
 type bug struct {
-	name   string
-	edits  []edit
-	judges []judge // those that must find it
-	shows  string  // what a finding must say; empty takes any
+	name  string
+	edits []edit
+	// judges are the judges that must find it.
+	judges []judge
+	// shows is part of the finding; empty allows any.
+	shows string
 }
 
-// edit replaces a text that stands exactly once in a source file.
+// edit replaces a text that occurs exactly once in a source file.
 type edit struct{ file, old, new string }
 
-// bugs gives the mistakes. Two of them show in no end state. Where acode has a second line of
-// defence, which ends a session before anything is lost or repeated, some pierce it too: the
-// judge must count what happens then.
+// bugs returns the mistakes. Two of them show in no end state. If acode has a second
+// defence that ends a session before anything is lost or repeated, some mistakes remove
+// that defence too. The judge must then count the damage.
 func bugs() []bug {
 	return append([]bug{
 		{name: "acknowledge before commit", judges: []judge{journalJudge()}, edits: []edit{{"engine/branch.go",
 			"	b.onCommit = append(b.onCommit, n)\n", "	b.tell(n)\n"}}},
-		{name: "acknowledge before the common commit", judges: []judge{besideJournalJudge()}, shows: "told of ", edits: []edit{{"engine/branch.go",
+		{name: "acknowledge before the common commit", judges: []judge{besideJournalJudge()}, shows: "reported done: ", edits: []edit{{"engine/branch.go",
 			"	b.onCommit = append(b.onCommit, n)\n", "	b.tell(n)\n"}}},
 		{name: "drafts lost with another branch's refusal", judges: []judge{besideJudge()}, edits: []edit{
 			{"engine/book.go", "	err := k.append(ctx, batch, k.e.Journal.Append)\n", "	err := k.append(ctx, batch[:1], k.e.Journal.Append)\n"}}},
@@ -51,7 +53,7 @@ func bugs() []bug {
 				"	if prefix == tempPrefix {\n		return files, nil\n	}\n	if err := renameNew(w.Name(), claimPath(dir, h.Key)); err != nil {\n"},
 			{"provider/command/running.go", "	c.leader = pid\n",
 				"	c.leader = pid\n	_ = renameNew(c.claim.w.Name(), claimPath(s.cfg.Dir, c.req.Key))\n	_ = syncDir(s.cfg.Dir)\n"}}},
-		{name: "exit told before recorded", judges: []judge{orderJudge(), randomCutsJudge()}, edits: []edit{{"provider/command/running.go",
+		{name: "exit reported before recorded", judges: []judge{orderJudge(), randomCutsJudge()}, edits: []edit{{"provider/command/running.go",
 			"	s.cfg.hook(\"ended\")\n", "	s.tell(c.req.Key)\n	s.cfg.hook(\"ended\")\n"}}},
 		{name: "step key without task", judges: []judge{endJudge(), randomJudge()}, shows: "lost: ", edits: []edit{keyWithoutTask()}},
 		{name: "claim without task", judges: []judge{endJudge()}, shows: "lost: collect-the-facts/sign-the-big-ledger", edits: claimWithoutTask()},
@@ -75,7 +77,7 @@ func bugs() []bug {
 			" || n.cur.origin == n || n.cur.origin.cur != nil {\n", " || n.cur.origin == n {\n"}}},
 		{name: "half a group taken for none", judges: []judge{randomJudge()}, edits: []edit{{"resume/plan.go",
 			"		it.Action, it.Why = session.ActionRollBack, \"partially written", "		it.Action, it.Why = session.ActionProceed, \"partially written"}}},
-		{name: "a receipt of half of what was read", judges: []judge{endJudge()}, shows: "sha256sum says", edits: []edit{{"workspace/read.go",
+		{name: "a receipt of half of the file", judges: []judge{endJudge()}, shows: "sha256sum says", edits: []edit{{"workspace/read.go",
 			"		states = append(states, f)\n", "		states = append(states[:0], f)\n"}}},
 		{name: "a match on the line before", judges: []judge{endJudge()}, shows: "found other lines than grep", edits: []edit{{"workspace/search.go",
 			"			m.add(name, n, text)\n", "			m.add(name, n-1, text)\n"}}},
@@ -84,16 +86,16 @@ func bugs() []bug {
 	}, peopleBugs()...)
 }
 
-// keyWithoutTask gives steps of one name in two tasks the same key.
+// keyWithoutTask gives steps with the same name in two tasks the same key.
 func keyWithoutTask() edit {
 	return edit{"session/id.go",
 		`return fmt.Sprintf("v1:%s:%s/%s:%d", k.Session, k.Step, k.Operation, k.Attempt)`,
 		`return fmt.Sprintf("v1:%s:%s/%s:%d", k.Session, "any/"+k.Step.Step, k.Operation, k.Attempt)`}
 }
 
-// claimWithoutTask gives such steps the same claim, although their keys differ: the second takes
-// the record of the first for its own. A record's digest and the output that goes with the
-// receipt stand in its way.
+// claimWithoutTask gives such steps the same claim although their keys differ, so the
+// second takes the record of the first for its own. A record's digest and the output of
+// the receipt would prevent this, so the edits remove both checks.
 func claimWithoutTask() []edit {
 	return []edit{
 		{"provider/command/claim.go", "	sum := sha256.Sum256([]byte(key))\n",
@@ -103,21 +105,21 @@ func claimWithoutTask() []edit {
 	}
 }
 
-// startOver makes a resume plan what is done.
+// startOver makes a resume plan completed steps again.
 func startOver() edit {
 	return edit{"resume/plan.go",
 		`it.Action, it.Attempt, it.Why = session.ActionSkip, 0, "completed before"`,
 		`it.Action, it.Attempt, it.Why = session.ActionExecute, it.Attempt+1, "completed before"`}
 }
 
-// journalOfAnything lets a completed step be started again.
+// journalOfAnything lets a completed step start again.
 func journalOfAnything() []edit {
 	return []edit{{"session/session.go",
 		"	if st.Status == StepDone || d.Attempt != st.Attempt+1 {\n", "	if d.Attempt != st.Attempt+1 {\n"}}
 }
 
-// overlay makes the go command compile the bug instead of what is there. It refuses when a
-// text to replace is not there exactly once.
+// overlay returns an overlay with which the go command compiles the bug. It returns an
+// error if a text to replace does not occur exactly once.
 func (b bug) overlay(module, dir string) ([]byte, error) {
 	texts := map[string]string{}
 	for _, e := range b.edits {
@@ -130,7 +132,7 @@ func (b bug) overlay(module, dir string) ([]byte, error) {
 			text = string(raw)
 		}
 		if n := strings.Count(text, e.old); n != 1 {
-			return nil, fmt.Errorf("plant %s: %s holds %d times what must be replaced: %q", b.name, e.file, n, e.old)
+			return nil, fmt.Errorf("plant %s: %s holds the text to replace %d times, want once: %q", b.name, e.file, n, e.old)
 		}
 		texts[e.file] = strings.Replace(text, e.old, e.new, 1)
 	}
@@ -145,7 +147,7 @@ func (b bug) overlay(module, dir string) ([]byte, error) {
 	return json.Marshal(map[string]any{"Replace": replace})
 }
 
-// build compiles acode with the bug into a directory of its own.
+// build compiles acode with the bug into its own directory.
 func (b bug) build(ctx context.Context, scratch string) (string, error) {
 	dir := filepath.Join(scratch, "bug-"+strings.ReplaceAll(b.name, " ", "-"))
 	module, err := moduleDir(ctx)
@@ -163,7 +165,8 @@ func (b bug) build(ctx context.Context, scratch string) (string, error) {
 	return at, build(ctx, at, o)
 }
 
-// plant builds the bug of a name, or each, asks its judges, and asks the same of acode as it is.
+// plant builds the bug with the name only, or each bug, and asks its judges. It asks the
+// same judges about unchanged acode.
 func (h *harness) plant(ctx context.Context, only string) error {
 	w := tabwriter.NewWriter(h.log, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "planted\tjudge\tfound")
@@ -199,14 +202,14 @@ func (h *harness) plant(ctx context.Context, only string) error {
 	return errors.Join(append(errs, w.Flush())...)
 }
 
-// find lets a judge look at a program, and removes the files that it kept of what went wrong.
+// find lets a judge test a program, and removes the files that the judge kept.
 func (h *harness) find(ctx context.Context, j judge, program string) (string, error) {
 	own := h.quiet(program, "bug")
 	found, err := j.find(ctx, own)
 	return found, errors.Join(err, os.RemoveAll(own.scratch))
 }
 
-// quiet is a harness for another program that describes nothing.
+// quiet returns a harness for another program that prints no descriptions.
 func (h *harness) quiet(program, name string) *harness {
 	return &harness{acode: program, scratch: filepath.Join(h.scratch, name), seed: h.seed, workers: h.workers, plan: h.plan, log: io.Discard}
 }

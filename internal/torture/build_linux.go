@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// moduleDir gives the directory of the sources.
+// moduleDir returns the directory of the sources.
 func moduleDir(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	if err != nil {
@@ -18,7 +18,7 @@ func moduleDir(ctx context.Context) (string, error) {
 	return filepath.Dir(strings.TrimSpace(string(out))), nil
 }
 
-// build makes acode at a path, with the files of an overlay in place of the sources' own.
+// build builds acode at a path, with the files of an overlay instead of the sources.
 func build(ctx context.Context, at string, overlay []byte) error {
 	dir, err := moduleDir(ctx)
 	if err != nil {

@@ -15,16 +15,17 @@ import (
 	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
-// Images of power cuts that each random plan gets: of its session, and then of each resume.
+// Images of power cuts for each random plan: of its session, and then of each resume.
 const (
 	cutsOfPlan   = 2
 	cutsOfResume = 2
 )
 
-// errBad ends a row of images: the files of the one that ended badly are looked at by people.
+// errBad ends a row of images and keeps the files of the session that ended badly.
 var errBad = errors.New("a session ended badly")
 
-// randomCuts judges images of a session of the nth random plan, and of the resumes after them.
+// randomCuts judges images of a session of the nth random plan, and of the resumes after
+// them.
 func (h *harness) randomCuts(ctx context.Context, n int, done func(disturbance, *trial)) error {
 	p, rng := h.drawn(n)
 	own := h.with(p, fmt.Sprintf("plan-%d", n))
@@ -41,8 +42,8 @@ func (h *harness) randomCuts(ctx context.Context, n int, done func(disturbance, 
 	return err
 }
 
-// judge judges the order of a session's calls, and images of it, that some cuts came before, and of
-// the resumes after the first.
+// judge judges the order of a session's calls and images of the session. before lists
+// earlier cuts. It also judges resumes after the first image.
 func (r *recording) judge(ctx context.Context, some pick, rng *rand.Rand, before disturbance, done func(disturbance, *trial)) error {
 	if err := r.orderOfSome(); err != nil {
 		done(before, &trial{Case: scene.Case{Place: r.Place, Outcome: scene.Outcome{Wrong: []string{err.Error()}}}})
@@ -61,14 +62,15 @@ func (r *recording) judge(ctx context.Context, some pick, rng *rand.Rand, before
 		switch {
 		case t.Bad():
 			return errBad
-		case len(d.cuts) > 1 || t.Uncertain > 0: // what a person did by hand is not recorded
+		// The recording does not contain manual work.
+		case len(d.cuts) > 1 || t.Uncertain > 0:
 			return nil
 		}
 		return resume.judge(ctx, resume.busy(cutsOfResume, rng), rng, d, done)
 	})
 }
 
-// resumed judges what a resume with args makes of an image, and records it.
+// resumed judges a resume of an image with args, and records it.
 func (r *recording) resumed(ctx context.Context, image crash.Image, args []string) (*recording, *trial, error) {
 	t, err := r.atCut(ctx, image)
 	if err != nil {
@@ -85,8 +87,8 @@ func (r *recording) resumed(ctx context.Context, image crash.Image, args []strin
 	return next, t, next.complete()
 }
 
-// busy chooses n images, half of them, where there are so many, in the middle of file steps and
-// their rollback: most calls are the store's.
+// busy chooses n images. Up to half of them are in the middle of file steps and their
+// rollback, because most calls belong to the store.
 func (r *recording) busy(n int, rng *rand.Rand) pick {
 	return func(all []mark) map[mark]bool {
 		chosen := choose(r.changing(all), n/2, rng)
@@ -95,9 +97,9 @@ func (r *recording) busy(n int, rng *rand.Rand) pick {
 	}
 }
 
-// changing keeps the images just after a change of a directory of the workspace, of a resume one
-// of the first, in which the workspace is not what programs saw: what is pending else is mostly
-// the log's.
+// changing keeps the images just after a change of a directory of the workspace. For a
+// resume it keeps those after the first changes. In these images the workspace differs
+// from the one that programs saw; other pending changes mostly belong to the log.
 func (r *recording) changing(all []mark) []mark {
 	cuts, renames := map[int]bool{}, renamesIn(r.Workspace())
 	for i, c := range r.calls {
@@ -110,15 +112,16 @@ func (r *recording) changing(all []mark) []mark {
 	})
 }
 
-// disturbance is what a session goes through: kills, or power cuts, the second one of the resume
-// after the first.
+// disturbance is the series of faults of a session: kills, or power cuts. Each later cut
+// is of the resume after the cut before it.
 type disturbance struct {
 	kills []kill
 	cuts  []crash.Image
-	args  []string // of the resume after the last cut
+	// args are those of the resume after the last cut.
+	args []string
 }
 
-// String names it in reports.
+// String returns the name of the disturbance for reports.
 func (d disturbance) String() string {
 	if len(d.cuts) == 0 {
 		return describe(d.kills)
@@ -130,7 +133,7 @@ func (d disturbance) String() string {
 	return strings.Join(append(words, "then acode "+strings.Join(d.args, " ")), "\n  ")
 }
 
-// at names an image and its place in reports.
+// at returns the name and place of an image for reports.
 func at(image crash.Image) string {
 	last := "the beginning"
 	if image.Cut > 0 {

@@ -10,11 +10,11 @@ import (
 	"github.com/acode-dev/acode/internal/disk"
 )
 
-// allDisks stands for every file system.
+// allDisks means every file system.
 const allDisks = "all"
 
-// onDisks cuts the power of n sessions on a file system, or on each, and breaks the disks of others. Where
-// one cannot be mounted here, it says so.
+// onDisks cuts the power of n sessions on one file system, or on each, and breaks the
+// disks of other sessions. It reports a file system that cannot be mounted here.
 func (h *harness) onDisks(ctx context.Context, name string, n int) ([]row, error) {
 	var kinds []disk.Kind
 	known := false
@@ -53,11 +53,13 @@ func (h *harness) onDisks(ctx context.Context, name string, n int) ([]row, error
 	return rows, err
 }
 
-// brokenShare divides the number of sessions for those whose disk breaks.
+// brokenShare divides the number of sessions to get the number of sessions whose disk
+// breaks.
 const brokenShare = 3
 
-// onDisk cuts the power of n sessions on the file system and gives each of their lives to done: of the plan
-// with every kind of step, half of them with a store in the making, and of plans drawn at random.
+// onDisk cuts the power of n sessions on the file system and passes each life to done.
+// The sessions execute the plan with every kind of step, half of them while the store is
+// created, and random plans.
 func (h *harness) onDisk(ctx context.Context, k disk.Kind, dir string, n int, done func(*life, *trial) error) error {
 	warm, err := h.lived(ctx, k, dir, true)
 	if err != nil {
@@ -83,13 +85,15 @@ func (h *harness) onDisk(ctx context.Context, k disk.Kind, dir string, n int, do
 	return nil
 }
 
-// onBroken breaks the disks of n sessions and gives the life on the disk that takes the place of each to done.
+// onBroken breaks the disks of n sessions, and passes each life on the replacement disk
+// to done.
 func (h *harness) onBroken(ctx context.Context, k disk.Kind, dir string, n int, done func(*life, *trial) error) error {
 	whole, err := h.lived(ctx, k, dir, true)
 	if err != nil {
 		return err
 	}
-	const draws = 20 // for each that breaks
+	// draws is the number of draws for each disk that breaks.
+	const draws = 20
 	broke := 0
 	for i := 0; i < draws*n && broke < n; i++ {
 		l, t, err := whole.breakDown(ctx, rand.New(rand.NewPCG(h.seed, 4<<32+uint64(i))))
@@ -107,7 +111,7 @@ func (h *harness) onBroken(ctx context.Context, k disk.Kind, dir string, n int, 
 	return nil
 }
 
-// tellDisk says what was wrong after a power cut, and how far the series is.
+// tellDisk prints the errors after a power cut, and the progress of the series.
 func (h *harness) tellDisk(l *life, r row, t *trial) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -16,14 +16,15 @@ import (
 	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
-// judge looks for a mistake in one way.
+// judge searches for a mistake in one way.
 type judge struct {
 	name string
-	find func(context.Context, *harness) (string, error) // what was found; empty for nothing
+	// find returns the finding, or "".
+	find func(context.Context, *harness) (string, error)
 }
 
-// endJudge compares the end of an undisturbed session, which stops once for an approval, with
-// what the plan says.
+// endJudge compares the end of an undisturbed session, which stops once for an approval,
+// with the plan.
 func endJudge() judge {
 	return judge{"end state", func(ctx context.Context, h *harness) (string, error) {
 		t, err := h.trial(ctx, "end", nil, nil)
@@ -34,14 +35,14 @@ func endJudge() judge {
 	}}
 }
 
-// burstJudge compares what commands wrote just before their end with what was captured.
+// burstJudge compares the last output of commands with the captures.
 func burstJudge() judge {
 	return judge{"last words of commands", func(ctx context.Context, h *harness) (string, error) {
 		return endJudge().find(ctx, h.with(model.Bursts(), "bursts"))
 	}}
 }
 
-// orderJudge looks at the order of an undisturbed session's calls.
+// orderJudge checks the order of an undisturbed session's calls.
 func orderJudge() judge {
 	return judge{"order of calls", func(ctx context.Context, h *harness) (string, error) {
 		rec, err := h.record(ctx, filepath.Join(h.scratch, "order", "current"), true)
@@ -55,10 +56,10 @@ func orderJudge() judge {
 	}}
 }
 
-// judgedImages is how many images imageJudge looks at.
+// judgedImages is the number of images that imageJudge checks.
 const judgedImages = 60
 
-// imageJudge looks at what power cuts may leave, without resuming.
+// imageJudge checks possible states after power cuts, without a resume.
 func imageJudge() judge {
 	return judge{"power cuts", func(ctx context.Context, h *harness) (string, error) {
 		rec, err := h.record(ctx, filepath.Join(h.scratch, "images", "current"), true)
@@ -81,7 +82,7 @@ func imageJudge() judge {
 	}}
 }
 
-// journalJudge kills acode just before it writes to its log and compares what it had said
+// journalJudge kills acode just before it writes to its log, and compares its output
 // until then with the journal.
 func journalJudge() judge {
 	return judge{"✓ lines and journal at a kill", func(ctx context.Context, h *harness) (string, error) {
@@ -91,8 +92,8 @@ func journalJudge() judge {
 	}}
 }
 
-// outputJudge kills the supervisor, or acode too, just before it moves what a command writes, and compares what was kept
-// with what the command wrote.
+// outputJudge kills the supervisor, or also acode, just before it moves a command's
+// output, and compares the stored output with the real one.
 func outputJudge() judge {
 	return judge{"kills at the moves of an output", func(ctx context.Context, h *harness) (found string, err error) {
 		own := h.with(model.Talking(), "talking")
@@ -107,8 +108,8 @@ func outputJudge() judge {
 	}}
 }
 
-// supervisorJudge kills the supervisor just before it publishes a claim and counts what was
-// done twice.
+// supervisorJudge kills the supervisor just before it publishes a claim, and counts
+// repeated effects.
 func supervisorJudge() judge {
 	return judge{"kills of the supervisor", func(ctx context.Context, h *harness) (string, error) {
 		return h.hunt(ctx, crash.VictimSupervisor, crash.RoleSupervisor, func(c crash.Call) bool {
@@ -117,15 +118,14 @@ func supervisorJudge() judge {
 	}}
 }
 
-// randomJudge carries out plans drawn at random, undisturbed and killed, until a session ends
-// badly.
+// randomJudge executes random plans, undisturbed and killed, until a session ends badly.
 func randomJudge() judge {
 	return judge{"plans drawn at random", func(ctx context.Context, h *harness) (string, error) {
 		return firstBad(ctx, h.randomPlan)
 	}}
 }
 
-// besideJudge carries out plans drawn at random whose tasks run at once, until a session ends badly.
+// besideJudge executes random plans whose tasks run at once, until a session ends badly.
 func besideJudge() judge {
 	return judge{"plans whose tasks run at once", func(ctx context.Context, h *harness) (string, error) {
 		return firstBad(ctx, func(ctx context.Context, n int, done func(disturbance, *trial)) error {
@@ -145,22 +145,23 @@ func besideJournalJudge() judge {
 	}}
 }
 
-// randomCutsJudge looks at power cuts of plans drawn at random.
+// randomCutsJudge checks power cuts of random plans.
 func randomCutsJudge() judge {
 	return judge{"power cuts of plans drawn at random", func(ctx context.Context, h *harness) (string, error) {
 		return firstBad(ctx, h.randomCuts)
 	}}
 }
 
-// judgedDisks is how many sessions a judge cuts on each file system at most.
+// judgedDisks is the most sessions that a judge cuts on each file system.
 const judgedDisks = 45
 
-// mountable gives the file systems that can be mounted here.
+// mountable returns the file systems that can be mounted here.
 var mountable = sync.OnceValue(func() []disk.Kind {
 	return slices.DeleteFunc(disk.Kinds(), func(k disk.Kind) bool { return k.Possible() != nil })
 })
 
-// diskJudges cut the power of sessions on real file systems, where any can be mounted.
+// diskJudges returns a judge that cuts the power of sessions on real file systems, or nil
+// if none can be mounted.
 func diskJudges() []judge {
 	kinds := mountable()
 	if len(kinds) == 0 {
@@ -187,8 +188,8 @@ func diskJudges() []judge {
 	}}}
 }
 
-// rollbackJudge cuts a resume that puts a whole group of changes back. Of a file that was moved
-// over another one, nothing but its new place holds the content then.
+// rollbackJudge cuts a resume that undoes a whole group of changes. The content of a file
+// that was moved over another one is then only at its new place.
 func rollbackJudge() judge {
 	return judge{"power cuts of a rollback", func(ctx context.Context, h *harness) (string, error) {
 		own := h.with(model.MovedOver(), "rollback")
@@ -218,8 +219,8 @@ func rollbackJudge() judge {
 	}}
 }
 
-// applied chooses the image in which everything is there that was visible after the last change
-// of a directory of the workspace.
+// applied chooses the image that contains everything that was visible after the last
+// change of a directory of the workspace.
 func (r *recording) applied(all []mark) map[mark]bool {
 	last, renames := 0, renamesIn(r.Workspace())
 	for i, c := range r.calls {
@@ -231,10 +232,10 @@ func (r *recording) applied(all []mark) map[mark]bool {
 	return map[mark]bool{all[max(i, 0)]: true}
 }
 
-// judgedPlans is how many random plans firstBad carries out at most.
+// judgedPlans is the most random plans that firstBad executes.
 const judgedPlans = 40
 
-// firstBad carries out plans drawn at random, in one of two ways, until a session ends badly.
+// firstBad executes random plans by carry until a session ends badly.
 func firstBad(ctx context.Context, carry func(context.Context, int, func(disturbance, *trial)) error) (string, error) {
 	what := ""
 	for n := 1; n <= judgedPlans && what == ""; n++ {
@@ -250,10 +251,11 @@ func firstBad(ctx context.Context, carry func(context.Context, int, func(disturb
 	return what, nil
 }
 
-// huntedPoints is how many points hunt tries at most.
+// huntedPoints is the most points that hunt tries.
 const huntedPoints = 24
 
-// hunt kills before the calls that match, one in each session, until a session ends badly.
+// hunt kills before the calls that match, one in each session, until a session ends
+// badly.
 func (h *harness) hunt(ctx context.Context, victim crash.Victim, role string, match func(crash.Call) bool, bad func(scene.Outcome) bool) (string, error) {
 	s, err := h.look(ctx)
 	if err != nil {

@@ -19,22 +19,28 @@ import (
 
 // harness runs trials of one acode.
 type harness struct {
-	acode   string // path of the program
-	scratch string // below it everything happens
+	// acode is the path of the program.
+	acode string
+	// scratch contains all files of the run.
+	scratch string
 	seed    uint64
 	workers int
-	plan    model.Plan // what sessions carry out
-	log     io.Writer  // progress and breaches
+	// plan is the plan of the sessions.
+	plan model.Plan
+	// log receives progress and breaches.
+	log io.Writer
 
-	mu       sync.Mutex // held while writing to log
-	shown    int
-	breaches []string // those that were described, each on one line
+	// mu is held while writing to log.
+	mu    sync.Mutex
+	shown int
+	// breaches holds the described breaches, each on one line.
+	breaches []string
 }
 
-// breachesShown is how many breaches are described; the others are only counted.
+// breachesShown is the number of described breaches; further ones are only counted.
 const breachesShown = 12
 
-// trial runs one session below a directory of its own, which stays when something was wrong.
+// trial runs one session below its own directory, which stays after a breach.
 func (h *harness) trial(ctx context.Context, name string, kills []kill, record func(crash.Call)) (*trial, error) {
 	t := &trial{strict: true, kills: kills, record: record,
 		Case: scene.Case{Place: scene.Place{Acode: h.acode, Root: filepath.Join(h.scratch, name), Plan: h.plan}}}
@@ -53,8 +59,9 @@ func (h *harness) trial(ctx context.Context, name string, kills []kill, record f
 	return t, nil
 }
 
-// uncut gives other kills when one has cut a write that nothing can cut: from run to run the
-// numbers of calls shift a little. nil means that there was none.
+// uncut returns other kills if a kill was to cut a write that cannot be cut. This happens
+// because the numbers of calls shift a little from run to run. nil means that there was
+// none.
 func (t *trial) uncut() []kill {
 	for i, k := range t.kills {
 		for _, res := range t.ended {
@@ -88,10 +95,10 @@ func (r *row) add(o scene.Outcome) {
 	}
 }
 
-// breaches counts what must be 0.
+// breaches counts the errors, which must be 0.
 func (r row) breaches() int { return r.lost + r.repeated + r.wrong + r.stuck + r.over }
 
-// run carries out a series at the given points.
+// run executes a series at the given points.
 func (h *harness) run(ctx context.Context, sr series, points []kill) (row, error) {
 	r := row{name: sr.name}
 	var mu sync.Mutex
@@ -110,8 +117,8 @@ func (h *harness) run(ctx context.Context, sr series, points []kill) (row, error
 	return r, err
 }
 
-// each calls do for the numbers from first to last, for as many at a time as there are workers,
-// until one fails.
+// each calls do for the numbers from first to last, in parallel on the workers, until one
+// fails.
 func (h *harness) each(ctx context.Context, first, last int, do func(context.Context, int) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -136,7 +143,7 @@ func (h *harness) each(ctx context.Context, first, last int, do func(context.Con
 	return errors.Join(errs...)
 }
 
-// progress says how far a series is, now and then, and what was wrong.
+// progress prints the errors of a trial and, sometimes, the progress of a series.
 func (h *harness) progress(sr series, r row, points int, kills []kill, t *trial) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -148,7 +155,7 @@ func (h *harness) progress(sr series, r row, points int, kills []kill, t *trial)
 	}
 }
 
-// describe says what was wrong, unless that was said often enough. The caller holds mu.
+// describe prints a breach, unless enough were printed. The caller holds mu.
 func (h *harness) describe(breach string) {
 	if h.shown++; h.shown > breachesShown {
 		return
@@ -167,7 +174,7 @@ func (h *harness) control(ctx context.Context, sr series, points []kill) error {
 	return errors.Join(err, os.RemoveAll(idle.scratch))
 }
 
-// sample takes n of the points; 0 takes all.
+// sample returns n of the points; 0 means all.
 func sample(points []kill, n int, rng *rand.Rand) []kill {
 	if n <= 0 || n >= len(points) {
 		return points

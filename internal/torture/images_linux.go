@@ -17,23 +17,27 @@ import (
 	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
-// warmPlan is what a store is made with before a recording begins: the filling of its log
-// would make millions of images.
+// warmPlan is the plan that creates a store before a recording begins. Filling its log
+// would otherwise make millions of images.
 const warmPlan = "version: 1\ntask: Warm the store\ntasks:\n  - id: warm\n    steps:\n      - {id: look, read: {path: \"*\"}}\n"
 
-// recording is a session with all its calls from some moment on, which nothing disturbs.
+// recording is an undisturbed session with all its calls from a certain moment on.
 type recording struct {
 	scene.Place
 	initial crash.Tree
 	calls   []crash.Call
-	states  []model.Tree    // of the workspace, by the number of steps that are done
-	said    string          // what acode had printed before
-	kept    map[string]bool // steps with a receipt before
-	cuts    int             // power cuts before
+	// states holds the workspace by the number of completed steps.
+	states []model.Tree
+	// said is acode's output before.
+	said string
+	// kept holds the steps with a receipt before.
+	kept map[string]bool
+	// cuts is the number of power cuts before.
+	cuts int
 }
 
-// record runs the plan undisturbed in root, with a store that is there already when warm says
-// so, and checks that its calls tell everything.
+// record runs the plan undisturbed in root, with an existing store if warm is true. It
+// checks that the recorded calls are complete.
 func (h *harness) record(ctx context.Context, root string, warm bool) (*recording, error) {
 	r := &recording{Place: scene.Place{Acode: h.acode, Root: root, Plan: h.plan}}
 	r.states = r.Plan.States()
@@ -54,7 +58,7 @@ func (h *harness) record(ctx context.Context, root string, warm bool) (*recordin
 	return r, r.complete()
 }
 
-// follow carries a trial out with args and records its calls.
+// follow executes a trial with args and records its calls.
 func (r *recording) follow(ctx context.Context, t *trial, args ...string) (err error) {
 	if r.initial, err = crash.Snapshot(r.Root); err != nil {
 		return err
@@ -65,7 +69,7 @@ func (r *recording) follow(ctx context.Context, t *trial, args ...string) (err e
 	return err
 }
 
-// warm makes a store with a session elsewhere.
+// warm creates a store with a session elsewhere.
 func (r *recording) warm(ctx context.Context) error {
 	elsewhere := scene.Place{Acode: r.Acode, Root: filepath.Join(r.Root, "user", "elsewhere"), Plan: model.Fixed()}
 	if err := elsewhere.Prepare(warmPlan); err != nil {
@@ -79,7 +83,7 @@ func (r *recording) warm(ctx context.Context) error {
 	return nil
 }
 
-// complete compares what the calls lead to with what is there.
+// complete compares the result of the calls with the real tree.
 func (r *recording) complete() error {
 	want, err := crash.Snapshot(r.Root)
 	if err != nil {
@@ -95,11 +99,11 @@ func (r *recording) complete() error {
 	return nil
 }
 
-// longRow is how many alike writes in a row are the filling of a new log.
+// longRow is the number of similar consecutive writes that mean the filling of a new log.
 const longRow = 64
 
-// beginning keeps the calls until the filling of the new log has just begun: the store has
-// been made, but for that.
+// beginning keeps the calls until the filling of the new log has just begun. At that
+// point the store is complete except for its log.
 func (r *recording) beginning() {
 	const filled = 4
 	for i := range r.calls {
@@ -114,7 +118,8 @@ func (r *recording) beginning() {
 	}
 }
 
-// mark names an image of a recording: by its cut, its number there, and what became of changes.
+// mark identifies an image of a recording by its cut, its number there, and the fates of
+// changes.
 type mark struct {
 	cut, number int
 	label       string
@@ -123,12 +128,12 @@ type mark struct {
 // pick chooses some of all images.
 type pick func(all []mark) map[mark]bool
 
-// evenly chooses n images, spread over all cuts: some of each, by lot.
+// evenly chooses n random images, spread over all cuts.
 func evenly(n int, seed uint64) pick {
 	return func(all []mark) map[mark]bool { return choose(all, n, rand.New(rand.NewPCG(seed, 7))) }
 }
 
-// images gives some of the recording's images.
+// images yields some of the recording's images.
 func (r *recording) images(some pick, seed uint64, yield func(crash.Image) error) error {
 	var all []mark
 	err := r.everyImage(seed, func(_ crash.Image, m mark) error {
@@ -180,7 +185,7 @@ func choose(all []mark, n int, rng *rand.Rand) map[mark]bool {
 	return chosen
 }
 
-// atCut makes the image real, in another boot of the machine, and looks at what it holds.
+// atCut makes the image real, in another boot of the machine, and checks its content.
 func (r *recording) atCut(ctx context.Context, image crash.Image) (*trial, error) {
 	if err := errors.Join(os.RemoveAll(r.Root), image.Materialize(r.Root), os.MkdirAll(filepath.Dir(r.Ledger()), 0o755)); err != nil {
 		return nil, err
@@ -199,7 +204,7 @@ func (r *recording) atCut(ctx context.Context, image crash.Image) (*trial, error
 	return t, t.compareEffects(r.states, names)
 }
 
-// afterCut looks at the image too, resumes, and judges the end.
+// afterCut also checks the image, resumes, and judges the end.
 func (r *recording) afterCut(ctx context.Context, image crash.Image) (*trial, error) {
 	t, err := r.atCut(ctx, image)
 	if err != nil {
@@ -208,7 +213,7 @@ func (r *recording) afterCut(ctx context.Context, image crash.Image) (*trial, er
 	return t, t.carry(ctx, []string{"resume"})
 }
 
-// acknowledged is what acode had printed before a cut.
+// acknowledged returns acode's output before a cut.
 func acknowledged(calls []crash.Call) string {
 	var b strings.Builder
 	for _, c := range calls {
@@ -219,9 +224,9 @@ func acknowledged(calls []crash.Call) string {
 	return b.String()
 }
 
-// compareEffects checks that the steps which must be done are there after the cut: the line of
-// each command, and each file as the last of them left it, or the step that follows. What the
-// command of that one does to files is its own.
+// compareEffects checks that the steps in must are done after the cut. Each command must
+// have its line, and each file must be as the last of these steps left it, or the
+// following step. Changes by the command of the following step are ignored.
 func (t *trial) compareEffects(states []model.Tree, must map[string]bool) error {
 	lines, err := t.Signatures()
 	if err != nil {
@@ -229,7 +234,7 @@ func (t *trial) compareEffects(states []model.Tree, must map[string]bool) error 
 	}
 	for _, s := range t.Steps {
 		if must[s.Name()] && s.Signs && !s.Volatile && lines[s.Name()] == 0 {
-			t.Breach("told of %s, but its line in the ledger is gone", s.Name())
+			t.Breach("reported done: %s, but its line in the ledger is gone", s.Name())
 		}
 	}
 	var errs []error
@@ -268,7 +273,7 @@ func (t *trial) compareRow(r model.Row, states []model.Tree, must map[string]boo
 			return err
 		}
 		if !now.Has(name, f) && !next.Has(name, f) {
-			t.Breach("told of %d steps%s, but %s is not as they left it", done, r.Name, name)
+			t.Breach("reported done: %d steps%s, but %s has other content", done, r.Name, name)
 		}
 	}
 	return nil
@@ -284,8 +289,8 @@ func union(a, b model.Tree) map[string]bool {
 	return names
 }
 
-// powerCuts judges n images of a session, or of the making of its store when warm is false,
-// and the order of the session's calls.
+// powerCuts judges n images of a session and the order of its calls. If warm is false,
+// the images are of the creation of its store.
 func (h *harness) powerCuts(ctx context.Context, n int, warm bool) (row, error) {
 	r := row{name: "the machine"}
 	if !warm {
@@ -311,7 +316,7 @@ func (h *harness) powerCuts(ctx context.Context, n int, warm bool) (row, error) 
 	return r, errors.Join(errs...)
 }
 
-// someCuts is the share of one worker: it records a session of its own.
+// someCuts is the share of one worker, which records its own session.
 func (h *harness) someCuts(ctx context.Context, worker, n int, warm bool, done func(crash.Image, *trial)) error {
 	rec, err := h.record(ctx, filepath.Join(h.scratch, fmt.Sprintf("cuts-%d", worker), "current"), warm)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/acode-dev/acode/internal/torture/model"
 )
 
-// judge looks at the end of a trial, without a word from acode.
+// judge checks the end of a trial from outside acode.
 func (t *trial) judge(ctx context.Context) error {
 	if err := t.countEffects(func(model.Step) bool { return true }); err != nil {
 		return err
@@ -21,8 +21,9 @@ func (t *trial) judge(ctx context.Context) error {
 	return t.judgeStore(ctx)
 }
 
-// judgeStuck looks at a session that nothing a person can say brings to its end. What it has
-// not come to is not lost; what its journal says is done has to be there, once.
+// judgeStuck checks a session that no answer of a person can complete. Steps that it did
+// not reach are not lost. Each step that its journal records as done must have happened
+// once.
 func (t *trial) judgeStuck(ctx context.Context) error {
 	s, err := t.readStore(ctx)
 	if err != nil {
@@ -35,7 +36,7 @@ func (t *trial) judgeStuck(ctx context.Context) error {
 	return nil
 }
 
-// countEffects counts the lines that the steps have in the ledger. A step that is due must have
+// countEffects counts the lines of the steps in the ledger. A step that is due must have
 // one.
 func (t *trial) countEffects(due func(model.Step) bool) error {
 	lines, err := t.Signatures()
@@ -50,13 +51,14 @@ func (t *trial) countEffects(due func(model.Step) bool) error {
 			t.Repeated = append(t.Repeated, fmt.Sprintf("%s (%d times)", s.Name(), n))
 		}
 	}
-	if n := lines[""]; n > 0 && t.strict { // else a power cut may have left half of a line
+	// A power cut may have left half of a line.
+	if n := lines[""]; n > 0 && t.strict {
 		t.Breach("%d lines of the ledger belong to no step", n)
 	}
 	return nil
 }
 
-// judgeStore reads a copy of the store.
+// judgeStore checks a copy of the store.
 func (t *trial) judgeStore(ctx context.Context) error {
 	s, err := t.readStore(ctx)
 	if err != nil {
@@ -78,21 +80,26 @@ func (t *trial) judgeStore(ctx context.Context) error {
 	return nil
 }
 
-// store is what sqlite3 reads from a copy of the database.
+// store is the content of a copy of the database, as sqlite3 reads it.
 type store struct {
-	integrity    string
-	sessions     int
-	short, state string // of the last session; empty when there is none
-	completed    int    // steps
-	receipts     map[string]int
-	done         map[string]bool // steps with a receipt
-	uncertain    map[string]bool
-	open         map[string]bool // begun, and without a receipt
-	asking       map[string]bool // gates without an answer
-	approvals    int
+	integrity string
+	sessions  int
+	// short and state are those of the last session, or "" without a session.
+	short, state string
+	// completed counts steps.
+	completed int
+	receipts  map[string]int
+	// done holds the steps with a receipt.
+	done      map[string]bool
+	uncertain map[string]bool
+	// open holds the steps that began and have no receipt.
+	open map[string]bool
+	// asking holds the gates without an answer.
+	asking    map[string]bool
+	approvals int
 }
 
-// storeQuery asks for the sessions of one workspace.
+// storeQuery reads the sessions of one workspace.
 const storeQuery = `PRAGMA integrity_check;
 CREATE TEMP TABLE here AS SELECT * FROM sessions WHERE workspace = %s;
 SELECT 'session', short, state FROM here;
@@ -102,7 +109,7 @@ SELECT 'receipt', json_extract(payload, '$.task') || '/' || json_extract(payload
 	WHERE type = 'StepCompleted' AND session IN (SELECT no FROM here);
 SELECT 'approval', '', '' FROM events WHERE type = 'ApprovalGranted' AND session IN (SELECT no FROM here);`
 
-// readStore asks for what the judge of a trial needs to know.
+// readStore reads the part of the store that the judge of a trial needs.
 func (t *trial) readStore(ctx context.Context) (store, error) {
 	s := store{receipts: map[string]int{}, done: map[string]bool{}, uncertain: map[string]bool{}, open: map[string]bool{}, asking: map[string]bool{}}
 	out, err := t.Query(ctx, fmt.Sprintf(storeQuery, "'"+t.Workspace()+"'"))

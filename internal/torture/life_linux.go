@@ -22,26 +22,35 @@ import (
 // life is a session, or a resume of it, on a disk whose power can be cut at any write.
 type life struct {
 	scene.Place
-	kind   disk.Kind
-	dir    string       // below it the disk is mounted, always at the same path
-	disk   *disk.Disk   // all that was written
-	begun  *disk.Disk   // what there was before acode was started
-	from   int          // number of the first write that counts
-	states []model.Tree // of the workspace, by the number of steps that are done
+	kind disk.Kind
+	// dir contains the mount point, which always has the same path.
+	dir string
+	// disk has recorded all writes.
+	disk *disk.Disk
+	// begun is the disk before acode started.
+	begun *disk.Disk
+	// from is the number of the first write that counts.
+	from int
+	// states holds the workspace by the number of completed steps.
+	states []model.Tree
 	said   []saying
-	kept   map[string]bool // steps with a receipt before
-	cuts   int             // power cuts before
-	after  int             // the last one came after so many writes
-	traces string          // where what was wrong on the disk can be looked at
+	// kept holds the steps with a receipt before.
+	kept map[string]bool
+	// cuts is the number of power cuts before.
+	cuts int
+	// after is the number of writes before the last cut.
+	after int
+	// traces is a copy of the disk after a breach.
+	traces string
 }
 
-// saying is what acode printed, and how many writes had come before.
+// saying is output of acode and the number of writes before it.
 type saying struct {
 	writes int
 	text   string
 }
 
-// told is what was printed before the power was cut after n writes.
+// told returns the output before the power was cut after n writes.
 func (l *life) told(n int) string {
 	var b strings.Builder
 	for _, s := range l.said {
@@ -52,8 +61,8 @@ func (l *life) told(n int) string {
 	return b.String()
 }
 
-// lived carries the plan out on a new disk of the kind, which nothing disturbs, with a store that is
-// there already when warm says so.
+// lived executes the plan undisturbed on a new disk of the kind, with an existing store
+// if warm is true.
 func (h *harness) lived(ctx context.Context, k disk.Kind, dir string, warm bool) (l *life, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -84,7 +93,7 @@ func (h *harness) lived(ctx context.Context, k disk.Kind, dir string, warm bool)
 	})
 }
 
-// mounted does something while the disk is mounted.
+// mounted calls do while the disk is mounted.
 func (l *life) mounted(do func() error) error {
 	m, err := l.kind.Mount(l.disk, l.dir)
 	if err != nil {
@@ -101,7 +110,7 @@ func syncAll(dir string) error {
 	return errors.Join(unix.Syncfs(int(f.Fd())), f.Close())
 }
 
-// follow carries t out with args and notes what acode says when.
+// follow executes t with args and records acode's output with its times.
 func (l *life) follow(ctx context.Context, t *trial, args ...string) error {
 	l.from = l.disk.Len()
 	t.traced, t.record = true, func(c crash.Call) {
@@ -112,8 +121,8 @@ func (l *life) follow(ctx context.Context, t *trial, args ...string) error {
 	return t.carry(ctx, args)
 }
 
-// cut cuts the power after n writes, mounts what is left, and judges what a resume makes of it. It
-// gives the life of that resume, which can be cut again.
+// cut cuts the power after n writes, mounts the remaining disk, and judges a resume. It
+// returns the life of that resume, which can be cut again.
 func (l *life) cut(ctx context.Context, n int, rng *rand.Rand) (*life, *trial, error) {
 	next := &life{Place: l.Place, kind: l.kind, dir: l.dir, states: l.states, cuts: l.cuts + 1, after: n,
 		disk: l.disk.Cut(n, rng), said: []saying{{0, l.told(n)}}}
@@ -130,7 +139,7 @@ func (l *life) cut(ctx context.Context, n int, rng *rand.Rand) (*life, *trial, e
 	return next, t, next.mounted(func() error { return next.goOn(ctx, t, l.kept, args...) })
 }
 
-// goOn looks at what is on the disk, where steps that were kept must be done, and resumes.
+// goOn checks the content of the disk, where the steps in kept must be done, and resumes.
 func (l *life) goOn(ctx context.Context, t *trial, kept map[string]bool, args ...string) error {
 	err := l.compare(ctx, t, kept)
 	if err == nil && !t.Bad() {
@@ -142,18 +151,19 @@ func (l *life) goOn(ctx context.Context, t *trial, kept map[string]bool, args ..
 	return err
 }
 
-// keep copies what is on the disk to where people can look at it, beside the disk as it was at the beginning.
+// keep copies the content of the disk for later inspection, with an image of the disk at
+// the beginning.
 func (l *life) keep() error {
 	l.traces = fmt.Sprintf("%s-%d-%d-%d", l.dir, l.cuts, l.after, l.disk.Len())
 	out, err := exec.Command("cp", "-a", l.Root, l.traces).CombinedOutput()
 	if err != nil {
-		err = fmt.Errorf("keep what is on the disk: %w: %s", err, out)
+		err = fmt.Errorf("copy the content of the disk: %w: %s", err, out)
 	}
 	return errors.Join(err, l.disk.Save(l.traces+".img"))
 }
 
-// compare looks at what the cut left: the steps that acode told of, and those that had a receipt
-// before the session it cut.
+// compare checks the state after the cut: the steps that acode reported done, and the
+// steps with a receipt before the session.
 func (l *life) compare(ctx context.Context, t *trial, kept map[string]bool) error {
 	if err := t.compareJournal(ctx); err != nil {
 		return err
@@ -168,10 +178,10 @@ func (l *life) compare(ctx context.Context, t *trial, kept map[string]bool) erro
 	return t.compareEffects(l.states, must)
 }
 
-// cutsInARow is how often the power is cut at most before a session may come to its end.
+// cutsInARow is the most power cuts before a session may complete.
 const cutsInARow = 3
 
-// cutAgain cuts the power, and each second time that of the resume too.
+// cutAgain cuts the power, and every second time also that of the resume.
 func (l *life) cutAgain(ctx context.Context, rng *rand.Rand, done func(*life, *trial) error) error {
 	for {
 		next, t, err := l.cut(ctx, l.moment(rng), rng)
@@ -179,13 +189,15 @@ func (l *life) cutAgain(ctx context.Context, rng *rand.Rand, done func(*life, *t
 			err = done(next, t)
 		}
 		if err != nil || t.Bad() || t.Uncertain > 0 || next.cuts == cutsInARow || rng.IntN(2) == 0 {
-			return err // what a person did by hand after an answer was not synced
+			// The manual work after an answer was not synced.
+			return err
 		}
 		l = next
 	}
 }
 
-// moment draws when the power is cut: at any write, or just after acode has told of something.
+// moment draws the time of the power cut: at any write, or just after acode reported a
+// step.
 func (l *life) moment(rng *rand.Rand) int {
 	const justAfter = 4
 	n := l.from + rng.IntN(l.disk.Len()-l.from+1)

@@ -22,7 +22,7 @@ func main() {
 	rebootMain()
 	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	if !disk.Alone() {
-		os.Exit(again(ctx))
+		os.Exit(runAlone(ctx))
 	}
 	if err := torture(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "torture:", err)
@@ -30,17 +30,19 @@ func main() {
 	}
 }
 
-// again does the work in a process with mounts of its own and gives its exit status. Where ctx ends
-// first it waits until that one has tidied up.
-func again(ctx context.Context) int {
-	cmd := disk.Again(os.Args[1:]...)
+// runAlone runs the command in a process with its own mounts and returns its exit status.
+// If ctx ends first, it waits until that process has cleaned up.
+func runAlone(ctx context.Context) int {
+	cmd := disk.AloneCommand(os.Args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := cmd.Start(); err != nil {
 		fmt.Fprintln(os.Stderr, "torture:", err)
 		return 1
 	}
-	context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) }) // it may have ended
-	_ = cmd.Wait()                                                             // the status says it
+	// The process may have ended.
+	context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })
+	// The exit status is read below.
+	_ = cmd.Wait()
 	return cmd.ProcessState.ExitCode()
 }
 
@@ -70,7 +72,7 @@ func torture(ctx context.Context) (err error) {
 	flag.IntVar(&o.images, "images", 600, "images that a power cut of the plan with every kind of step may leave")
 	flag.IntVar(&o.plans, "plans", 200, "plans drawn at random, killed and cut")
 	flag.IntVar(&o.plan, "plan", 0, "carry out only the plan of this `number` among those drawn at random; 0 means everything")
-	flag.IntVar(&o.scenarios, "scenarios", 300, "scenarios of each kind, drawn at random: what people do, shutdowns of everything, cancels")
+	flag.IntVar(&o.scenarios, "scenarios", 300, "random scenarios of each kind: people, shutdowns of everything, cancels")
 	flag.StringVar(&o.only, "only", "", "carry out only the scenarios of this `kind`: people, shutdowns or cancels")
 	flag.IntVar(&o.scenario, "scenario", 0, "of these, carry out only the one of this `number`; 0 means all")
 	flag.IntVar(&o.disks, "disks", 60, "sessions on each real file system whose power is cut")
@@ -91,13 +93,15 @@ func torture(ctx context.Context) (err error) {
 	}
 	h := &harness{acode: o.acode, scratch: o.scratch, seed: o.seed, workers: o.workers, plan: model.Fixed(), log: os.Stdout}
 	err = h.everything(ctx, o)
-	if err == nil || ctx.Err() != nil { // what failed by itself is kept to be looked at
+	// After a failure the files stay for inspection.
+	if err == nil || ctx.Err() != nil {
 		remove()
 	}
 	return err
 }
 
-// place finds the scratch directory. Memory is fast, and a kill leaves the same there.
+// place chooses the scratch directory. It prefers memory, which is fast; a kill leaves
+// the same state there.
 func (o *options) place() (remove func(), err error) {
 	if o.scratch != "" {
 		return func() {}, os.MkdirAll(o.scratch, 0o755)
@@ -120,7 +124,7 @@ func (o *options) build(ctx context.Context) error {
 	return build(ctx, o.acode, nil)
 }
 
-// imagesOfMaking divides the number of images for the making of the store, which is short.
+// imagesOfMaking divides the number of images for the short creation of the store.
 const imagesOfMaking = 5
 
 // everything runs all series and prints their table.
@@ -181,7 +185,7 @@ func (h *harness) everything(ctx context.Context, o options) error {
 	return errors.Join(err, h.plant(ctx, ""))
 }
 
-// onlyScenarios carries out the scenarios of one kind, or one of them.
+// onlyScenarios executes the scenarios of one kind, or one of them.
 func (h *harness) onlyScenarios(ctx context.Context, o options) (row, error) {
 	first, last := 1, o.scenarios
 	if o.scenario > 0 {
@@ -221,7 +225,7 @@ func (h *harness) kills(ctx context.Context, o options) ([]row, error) {
 	return rows, nil
 }
 
-// table prints the rows and fails when something was wrong.
+// table prints the rows, and returns an error after a breach.
 func (h *harness) table(rows []row) error {
 	w := tabwriter.NewWriter(h.log, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "killed\tpoints\tkills\tlost\trepeated\tuncertain\tunexplained\twrong\tstuck\t/bin/true")

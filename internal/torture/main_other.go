@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// main says what is missing: processes are traced with ptrace and seccomp.
+// main prints that Linux is missing: tracing needs ptrace and seccomp.
 func main() {
 	fmt.Fprintln(os.Stderr, "torture: kills at counted system calls need Linux")
 	os.Exit(1)

@@ -12,16 +12,16 @@ import (
 	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
-// errUnseen says of a check of the order that there was nothing to look at.
+// errUnseen means that a check of the order had nothing to check.
 var errUnseen = errors.New("nothing of it was seen")
 
-// order checks the order of calls, for bugs that no end state shows. What shows nothing of what is
-// checked fails.
+// order checks the order of calls, for bugs that no end state shows. A check without
+// matching calls fails.
 func (r *recording) order() error {
 	return errors.Join(r.exitsRecorded(), r.namesDurable(), r.outputsGone())
 }
 
-// orderOfSome is order of a recording that need not show everything.
+// orderOfSome is order for a recording that need not show everything.
 func (r *recording) orderOfSome() error {
 	var errs []error
 	for _, err := range []error{r.exitsRecorded(), r.namesDurable(), r.outputsGone()} {
@@ -32,7 +32,7 @@ func (r *recording) orderOfSome() error {
 	return errors.Join(errs...)
 }
 
-// exitsRecorded checks that the end of each command is durable before anybody is told.
+// exitsRecorded checks that the end of each command is durable before it is reported.
 func (r *recording) exitsRecorded() error {
 	supervisor := func(c crash.Call) bool { return c.Role == crash.RoleSupervisor }
 	told := func(c crash.Call) bool {
@@ -45,15 +45,16 @@ func (r *recording) exitsRecorded() error {
 		return supervisor(c) && c.Kind == crash.KindWrite && c.Offset == scene.ExitAt && strings.HasPrefix(c.Path, r.Home())
 	}, told)
 	if err != nil {
-		return fmt.Errorf("exit told before it was recorded: %w", err)
+		return fmt.Errorf("exit reported before it was recorded: %w", err)
 	}
 	return nil
 }
 
-// namesDurable checks that each change of a directory of the workspace is durable before acode says that a step is done
-// which makes it. Others that run at once may make others.
+// namesDurable checks that the changes of directories by a step are durable before acode
+// reports the step done. Steps that run at once may make other changes.
 func (r *recording) namesDurable() error {
-	changed := map[string]crash.Call{} // directories, by their last change
+	// changed holds the last change of each directory.
+	changed := map[string]crash.Call{}
 	seen := 0
 	for _, c := range r.calls {
 		switch {
@@ -83,9 +84,11 @@ func (r *recording) namesDurable() error {
 	return nil
 }
 
-// durableFor finds a directory that is not durable although a step is told of. Only the step itself and those before it
-// may have changed that directory: other tasks have directories of their own. acode prints a line while later steps of
-// the task run already, so a directory that a later step changes is left to the line of that step.
+// durableFor finds a directory that is not durable although acode reported a step done.
+// Only the step and earlier steps may have changed that directory, because other tasks
+// have their own directories. acode may print a line while later steps of the task
+// run. Directories that a later step changes are therefore checked at the line of that
+// step.
 func (r *recording) durableFor(step string, changed map[string]crash.Call) error {
 	_, at := r.Find(step)
 	for _, row := range r.Rows() {
@@ -99,16 +102,17 @@ func (r *recording) durableFor(step string, changed map[string]crash.Call) error
 			if !row.Owns(name+"/") || later {
 				continue
 			}
-			return fmt.Errorf("%s is told of before %s is durable: %v", step, dir, last)
+			return fmt.Errorf("%s is reported done before %s is durable: %v", step, dir, last)
 		}
 	}
 	return nil
 }
 
-// outputsGone checks that what commands wrote, as they wrote it, is gone for good before acode says
-// that the session has come to its end: nobody looks for it afterwards.
+// outputsGone checks that the temporary outputs of commands are durably removed before
+// acode reports the end of the session. No process removes them later.
 func (r *recording) outputsGone() error {
-	gone := map[string]bool{} // directories of commands: whether that is durable
+	// gone records whether the removal of a command's directory is durable.
+	gone := map[string]bool{}
 	for _, c := range r.calls {
 		switch {
 		case !c.OK() || c.Role != crash.RoleAcode:
@@ -121,7 +125,7 @@ func (r *recording) outputsGone() error {
 		case c.Kind == crash.KindAck && bytes.Contains(c.Data, []byte(" completed: ")):
 			for dir, durable := range gone {
 				if !durable {
-					return fmt.Errorf("the end is told of before outputs in %s are gone for good", dir)
+					return fmt.Errorf("the end is reported before the outputs in %s are durably removed", dir)
 				}
 			}
 			return nil

@@ -8,10 +8,10 @@ import (
 	"github.com/acode-dev/acode/internal/torture/people"
 )
 
-// judgedScenarios is how many scenarios judgeOf carries out at most.
+// judgedScenarios is the most scenarios that judgeOf executes.
 const judgedScenarios = 40
 
-// judgeOf carries out scenarios of a kind until a session goes wrong.
+// judgeOf executes scenarios of a kind until a session goes wrong.
 func judgeOf(k kind) judge {
 	return judge{k.name, func(ctx context.Context, h *harness) (string, error) {
 		var mu sync.Mutex
@@ -38,7 +38,7 @@ func judgeOf(k kind) judge {
 	}}
 }
 
-// cancelJudge ends a command that was left running, long before it would end.
+// cancelJudge ends a running command long before it would end by itself.
 func cancelJudge() judge {
 	return judge{"a command that is cancelled", func(ctx context.Context, h *harness) (string, error) {
 		s := h.newScenario("cancelled", model.Long(), people.Cancelled())
@@ -47,7 +47,7 @@ func cancelJudge() judge {
 	}}
 }
 
-// peopleBugs gives the mistakes that what people do must find.
+// peopleBugs returns the mistakes that the scenarios must find.
 func peopleBugs() []bug {
 	found, down, cancelled := []judge{judgeOf(byPeople())}, []judge{judgeOf(shutdowns())}, []judge{judgeOf(cancels())}
 	return []bug{
@@ -75,7 +75,7 @@ func peopleBugs() []bug {
 		{name: "every answer runs it again", judges: found, edits: []edit{{"engine/uncertain.go",
 			"	switch verdict {\n	case session.InterruptDone:\n",
 			"	if by == \"person\" {\n		verdict = session.InterruptReruns\n	}\n	switch verdict {\n	case session.InterruptDone:\n"}}},
-		{name: "nobody is locked out", judges: found, edits: []edit{
+		{name: "no process is locked out", judges: found, edits: []edit{
 			{"app/locks.go", "	sessionLock, err := acquire(w.lockFile(id), self)\n", "	sessionLock, err := acquire(w.lockFile(id)+w.Now().Format(\".000000\"), self)\n"},
 			{"app/locks.go", "		return nil, errors.Join(w.named(err), sessionLock.Release())\n",
 				"		if errors.Is(err, session.ErrLocked) {\n			return []release{sessionLock}, nil\n		}\n		return nil, errors.Join(w.named(err), sessionLock.Release())\n"}}},

@@ -14,22 +14,23 @@ import (
 	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
-// kind is a kind of scenarios: what happens to sessions of plans drawn at random.
+// kind is a kind of scenarios with random plans.
 type kind struct {
 	name string
 	draw func(model.Plan, *rand.Rand) []people.Act
-	salt uint64 // of its random numbers
+	// salt separates its random numbers from other kinds.
+	salt uint64
 }
 
-// kinds gives every kind of scenarios.
+// kinds returns every kind of scenarios.
 func kinds() []kind { return []kind{byPeople(), shutdowns(), cancels()} }
 
 func byPeople() kind  { return kind{"people", people.Draw, 2} }
 func shutdowns() kind { return kind{"shutdowns", people.Shutdowns, 3} }
 func cancels() kind   { return kind{"cancels", people.Cancels, 4} }
 
-// scenarios carries out the scenarios of the numbers from first to last, once it has seen that the first
-// fails for a program that does nothing.
+// scenarios executes the scenarios with the numbers from first to last. It first checks
+// that the first one fails for a program that does nothing.
 func (h *harness) scenarios(ctx context.Context, k kind, first, last int) (row, error) {
 	r, idle := row{name: k.name + ", plans drawn at random"}, h.quiet("/bin/true", "control")
 	s, err := idle.scenario(ctx, k, first)
@@ -54,7 +55,7 @@ func (h *harness) scenarios(ctx context.Context, k kind, first, last int) (row, 
 	return r, err
 }
 
-// drawnScenario gives the nth scenario of a kind, from 1, in a directory of its own.
+// drawnScenario returns the nth scenario of a kind, from 1, in its own directory.
 func (h *harness) drawnScenario(k kind, n int) *people.Scenario {
 	rng := rand.New(rand.NewPCG(h.seed, k.salt<<32+uint64(n)))
 	p := model.DrawSlow(rng)
@@ -65,13 +66,14 @@ func (h *harness) newScenario(name string, p model.Plan, acts []people.Act) *peo
 	return people.New(scene.Place{Acode: h.acode, Root: filepath.Join(h.scratch, name), Plan: p}, acts)
 }
 
-// scenario carries the nth scenario of a kind out. Its directory stays when something was wrong.
+// scenario executes the nth scenario of a kind. Its directory stays after a breach.
 func (h *harness) scenario(ctx context.Context, k kind, n int) (*people.Scenario, error) {
 	s := h.drawnScenario(k, n)
 	return s, s.Play(ctx)
 }
 
-// tellScenario says what was wrong with a scenario, with all that was typed, and how far the series is.
+// tellScenario prints the breaches of a scenario with all commands, and the progress of
+// the series.
 func (h *harness) tellScenario(k kind, n int, s *people.Scenario) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

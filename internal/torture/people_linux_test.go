@@ -6,14 +6,15 @@ import (
 	"testing"
 )
 
-// sampledScenarios is how many scenarios of each kind a test carries out.
+// sampledScenarios is the number of scenarios of each kind in a test.
 const sampledScenarios = 3
 
-// NFR-005, NFR-008, NFR-010: whatever people do with a session, each effect happens once, and going on
-// as acode proposes ends where the plan says.
+// NFR-005, NFR-008, NFR-010: after any actions of people, each effect happens once, and
+// following acode's advice leads to the end of the plan.
 func TestWhatPeopleDoEndsAsComputed(t *testing.T) { endsAsComputed(t, byPeople()) }
 
-// So it is when the machine shuts down in the middle of it, and what a signal tore is not taken for whole.
+// The same holds if the machine shuts down meanwhile, and a torn capture does not count
+// as whole.
 func TestShutdownsEndAsComputed(t *testing.T) { endsAsComputed(t, shutdowns()) }
 
 // A cancel leaves no step open and drops no result.
@@ -33,7 +34,8 @@ func endsAsComputed(t *testing.T, k kind) {
 	}
 }
 
-// People find what a judge of the end alone would not: here a question that counts as answered.
+// Scenarios find bugs that a check of the end alone would not find: here a question that
+// counts as answered.
 func TestPeopleFindAPlantedBug(t *testing.T) {
 	h := testHarness(t)
 	bugs := peopleBugs()

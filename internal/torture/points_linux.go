@@ -11,17 +11,18 @@ import (
 	"github.com/acode-dev/acode/internal/crash"
 )
 
-// moreKills is how many of the processes after the first kill are killed too.
+// moreKills is the most kills after the first one.
 const moreKills = 3
 
 // series is a kind of kill.
 type series struct {
 	name   string
 	victim crash.Victim
-	roles  []string // whose calls are counted
+	// roles are the roles whose calls count.
+	roles []string
 }
 
-// allSeries gives the rows of the table.
+// allSeries returns the rows of the table.
 func allSeries() []series {
 	supervised := []string{crash.RoleSupervisor, crash.RoleCommand}
 	return []series{
@@ -32,10 +33,10 @@ func allSeries() []series {
 	}
 }
 
-// survey is what an undisturbed session does: its calls by process and role.
+// survey holds the calls of an undisturbed session by process and role.
 type survey []map[string][]crash.Call
 
-// look runs the plan undisturbed. It is an error when even that goes wrong.
+// look runs the plan undisturbed. It returns an error if this goes wrong.
 func (h *harness) look(ctx context.Context) (survey, error) {
 	s, t, err := h.undisturbed(ctx)
 	if err == nil && (t.Bad() || t.Killed > 0) {
@@ -44,7 +45,7 @@ func (h *harness) look(ctx context.Context) (survey, error) {
 	return s, err
 }
 
-// undisturbed runs the plan and gives all calls.
+// undisturbed runs the plan and returns all calls.
 func (h *harness) undisturbed(ctx context.Context) (survey, *trial, error) {
 	var calls []crash.Call
 	t, err := h.trial(ctx, "survey", nil, func(c crash.Call) { calls = append(calls, c) })
@@ -78,19 +79,19 @@ func (s survey) total(role string) int {
 	return n
 }
 
-// sectorBytes is the unit of a disk. No kernel and no disk cuts a write within one.
+// sectorBytes is the unit of a disk. No kernel and no disk cuts a write within a sector.
 const sectorBytes = 512
 
-// cuttable says whether a kill can come inside a call: in the middle of a write that spans
-// sectors, or while any other call is under way.
+// cuttable reports whether a kill can come inside a call: in the middle of a write that
+// spans sectors, or during any other call.
 func cuttable(c crash.Call) bool {
 	return c.Kind != crash.KindWrite || c.Offset/sectorBytes != (c.Offset+c.Length-1)/sectorBytes
 }
 
-// points gives every place at which a series kills first: before and after each call, and
-// inside each one but the writes that nothing can cut. Of a long row of equal calls, such as the filling of a new log, only the
-// ends and some between are taken. Two series that look at the same calls share the points
-// between them, unless all is true.
+// points returns the first kills of a series: before and after each call, and inside each
+// call that can be cut. Of a long row of similar calls, such as the filling of a new log,
+// it takes only the ends and some between. Two series with the same calls share the
+// points, unless all is true.
 func (s survey) points(sr series, share int, all bool, rng *rand.Rand) []kill {
 	var kills []kill
 	for process, by := range s {
@@ -108,7 +109,7 @@ func (s survey) points(sr series, share int, all bool, rng *rand.Rand) []kill {
 	return kills
 }
 
-// rowKept is how many of a row of alike calls are kept at most.
+// rowKept is the most calls kept of a row of similar calls.
 const rowKept = 6
 
 func thin(calls []crash.Call, rng *rand.Rand) []crash.Call {
@@ -137,14 +138,15 @@ func thin(calls []crash.Call, rng *rand.Rand) []crash.Call {
 	return kept
 }
 
-// alike says whether two calls do the same to the same file, or to neighbours.
+// alike reports whether two calls do the same to the same file or to neighbours.
 func alike(a, b crash.Call) bool {
 	return a.Name == b.Name && path.Dir(a.Path) == path.Dir(b.Path) && (a.Path == b.Path || a.Kind == crash.KindMkdir)
 }
 
 // schedule adds kills of later processes to a first one.
 func (sr series) schedule(first kill, rng *rand.Rand) []kill {
-	const resumeCalls = 160 // about as many as a resume makes
+	// A resume makes about this many calls.
+	const resumeCalls = 160
 	kills := []kill{first}
 	for i := range moreKills {
 		roles := []string{crash.RoleAcode}

@@ -14,15 +14,17 @@ import (
 	"github.com/acode-dev/acode/internal/torture/model"
 )
 
-// killsOfPlan is how many sessions of each random plan are killed. One more is not.
+// killsOfPlan is the number of killed sessions of each random plan, in addition to an
+// undisturbed one.
 const killsOfPlan = 2
 
-// with gives the harness of another plan, below a directory of its own.
+// with returns a harness for another plan, below its own directory.
 func (h *harness) with(p model.Plan, name string) *harness {
 	return &harness{acode: h.acode, scratch: filepath.Join(h.scratch, name), seed: h.seed, workers: h.workers, plan: p, log: h.log}
 }
 
-// drawn gives the nth random plan, from 1, and what chooses its kills. In every third plan tasks run at once.
+// drawn returns the nth random plan, from 1, and the random source of its kills. In every
+// third plan tasks run at once.
 func (h *harness) drawn(n int) (model.Plan, *rand.Rand) {
 	rng := rand.New(rand.NewPCG(h.seed, 1<<32+uint64(n)))
 	if n%besideEvery == 0 {
@@ -33,8 +35,8 @@ func (h *harness) drawn(n int) (model.Plan, *rand.Rand) {
 
 const besideEvery = 3
 
-// randomPlans carries the random plans of the numbers from first to last out, once it has seen
-// that the first fails for a program that does nothing.
+// randomPlans executes the random plans with the numbers from first to last. It first
+// checks that the first one fails for a program that does nothing.
 func (h *harness) randomPlans(ctx context.Context, first, last int) ([]row, error) {
 	control := h.quiet("/bin/true", "control")
 	idle, err := control.drawnPlans(ctx, first, first)
@@ -50,9 +52,9 @@ func (h *harness) randomPlans(ctx context.Context, first, last int) ([]row, erro
 	return h.drawnPlans(ctx, first, last)
 }
 
-// drawnPlans gives a row of the sessions that are killed, and one of the power cuts.
+// drawnPlans returns a row of the killed sessions and one of the power cuts.
 func (h *harness) drawnPlans(ctx context.Context, first, last int) ([]row, error) {
-	rows := []row{{name: "anybody, plans drawn at random"}, {name: "the machine, plans drawn at random"}}
+	rows := []row{{name: "any victim, random plans"}, {name: "the machine, plans drawn at random"}}
 	var mu sync.Mutex
 	err := h.each(ctx, first, last, func(ctx context.Context, n int) error {
 		fine := true
@@ -75,7 +77,8 @@ func (h *harness) drawnPlans(ctx context.Context, first, last int) ([]row, error
 	return rows, err
 }
 
-// randomPlan carries the nth random plan out undisturbed, then kills sessions of it anywhere.
+// randomPlan executes the nth random plan undisturbed, then kills sessions of it
+// anywhere.
 func (h *harness) randomPlan(ctx context.Context, n int, done func(disturbance, *trial)) error {
 	p, rng := h.drawn(n)
 	own := h.with(p, fmt.Sprintf("plan-%d", n))
@@ -101,11 +104,13 @@ func (h *harness) randomPlan(ctx context.Context, n int, done func(disturbance, 
 	return os.Remove(own.scratch)
 }
 
-// stepRenames is about as many changes of directories as one file step makes, or its rollback.
+// stepRenames is about the number of changes of directories by one file step or its
+// rollback.
 const stepRenames = 8
 
-// anywhere draws a first kill, of anybody, and those that follow. Every second time they are in
-// the middle of file steps and their rollback, where there are any: most calls are the store's.
+// anywhere draws a first kill with any victim, and the following kills. Every second time
+// they are in the middle of file steps and their rollback, if there are any, because most
+// calls belong to the store.
 func (s survey) anywhere(renames func(crash.Call) bool, rng *rand.Rand) []kill {
 	all := allSeries()
 	if points := s.only(renames).points(all[0], 0, true, rng); len(points) > 0 && rng.IntN(2) == 0 {
@@ -135,7 +140,7 @@ func (s survey) only(match func(crash.Call) bool) survey {
 	return kept
 }
 
-// tellPlan says what was wrong with a random plan, and how far the series is.
+// tellPlan prints the errors of a random plan, and the progress of the series.
 func (h *harness) tellPlan(n int, d disturbance, t *trial) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -8,15 +8,15 @@ import (
 	"syscall"
 )
 
-// rebootSwitch is the first argument of a harness that is to become another program which
-// sees another boot of the machine.
+// rebootSwitch is the first argument of a harness that becomes another program in a
+// simulated boot of the machine.
 const rebootSwitch = "torture-reboot"
 
-// bootIDPath is where the kernel tells which boot this is.
+// bootIDPath is where the kernel reports the boot id.
 const bootIDPath = "/proc/sys/kernel/random/boot_id"
 
-// rebootMain turns the calling process into another program when its arguments say so: that
-// one sees, in a mount namespace of its own, the boot id that a file holds. Only root can.
+// rebootMain turns the calling process into another program if its arguments say so. That
+// program sees the boot id of a file, in its own mount namespace. Only root can do this.
 func rebootMain() {
 	if len(os.Args) < 4 || os.Args[1] != rebootSwitch {
 		return
@@ -29,11 +29,12 @@ func rebootMain() {
 	os.Exit(127)
 }
 
-// bootElsewhere moves the calling thread into a new mount namespace and mounts the file there.
-// A mount that reached the machine's own namespace would show every program another boot, so
-// it makes sure that the thread has left it.
+// bootElsewhere moves the calling thread into a new mount namespace and mounts the file
+// there. A mount in the machine's own namespace would show every program another boot, so
+// bootElsewhere checks that the thread has left it.
 func bootElsewhere(file string) error {
-	runtime.LockOSThread() // a namespace belongs to a thread
+	// A namespace belongs to a thread.
+	runtime.LockOSThread()
 	const namespace = "/proc/thread-self/ns/mnt"
 	from, err := os.Readlink(namespace)
 	if err != nil {
@@ -55,8 +56,8 @@ func bootElsewhere(file string) error {
 	return syscall.Mount(file, bootIDPath, "", syscall.MS_BIND, "")
 }
 
-// otherBoot makes the file for rebootMain beside dir, of the nth boot from now; empty where only
-// root could use it.
+// otherBoot makes the file for rebootMain beside dir, for the nth boot from now. It
+// returns "" without root.
 func otherBoot(dir string, n int) (string, error) {
 	if os.Geteuid() != 0 {
 		return "", nil

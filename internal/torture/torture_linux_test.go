@@ -28,13 +28,14 @@ import (
 	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
-// The tests are in the package itself: one that is called main cannot be imported.
+// The tests are in the package itself, because a package called main cannot be imported.
 
 func TestMain(m *testing.M) {
 	crash.LauncherMain()
 	rebootMain()
 	status := m.Run()
-	_ = os.RemoveAll(builtDir()) // in the directory of temporary files
+	// It is in the directory of temporary files.
+	_ = os.RemoveAll(builtDir())
 	os.Exit(status)
 }
 
@@ -42,7 +43,7 @@ func builtDir() string {
 	return filepath.Join(os.TempDir(), "torture-built-"+strconv.Itoa(os.Getpid()))
 }
 
-// built is acode, built once for all tests: each link of it takes seconds.
+// built is acode, built once for all tests, because each link takes seconds.
 var built = sync.OnceValues(func() (string, error) {
 	program := filepath.Join(builtDir(), "acode")
 	if err := os.MkdirAll(builtDir(), 0o755); err != nil {
@@ -51,7 +52,7 @@ var built = sync.OnceValues(func() (string, error) {
 	return program, build(context.Background(), program, nil)
 })
 
-// testHarness builds acode and makes room in memory where that can be.
+// testHarness builds acode and makes a scratch directory, in memory where possible.
 func testHarness(t *testing.T) *harness {
 	t.Helper()
 	var o options
@@ -72,12 +73,14 @@ func testHarness(t *testing.T) *harness {
 	return h
 }
 
-// sampledPoints is how many points each of the four series gets in a test. Like the other samples it
-// is few: make torture takes hundreds, and the table in the log says how many there were.
+// sampledPoints is the number of points of each of the four series in a test. Like the
+// other samples it is small; make torture takes hundreds. The table in the log shows the
+// real number.
 const sampledPoints = 5
 
-// FR-013, FR-025, FR-030, NFR-008: killed anywhere, it resumes and ends where an undisturbed
-// run ends, each effect once; uncertain only when the supervisor was killed too.
+// FR-013, FR-025, FR-030, NFR-008: after a kill anywhere, a session resumes and ends like
+// an undisturbed run, with each effect once. An outcome is uncertain only if the
+// supervisor was killed too.
 func TestKilledAnywhereEndsTheSame(t *testing.T) {
 	h := testHarness(t)
 	rows, err := h.kills(t.Context(), options{n: sampledPoints, seed: h.seed})
@@ -89,11 +92,11 @@ func TestKilledAnywhereEndsTheSame(t *testing.T) {
 	}
 }
 
-// sampledPlans is how many random plans a test carries out.
+// sampledPlans is the number of random plans in a test.
 const sampledPlans = 3
 
-// NFR-010: whatever a plan combines, undisturbed, killed or cut off from power, it ends where the
-// plan says.
+// NFR-010: any combination in a plan ends as the plan says, undisturbed, killed or after
+// a power cut.
 func TestRandomPlansEndAsComputed(t *testing.T) {
 	h := testHarness(t)
 	rows, err := h.randomPlans(t.Context(), 1, sampledPlans)
@@ -110,12 +113,12 @@ func TestRandomPlansEndAsComputed(t *testing.T) {
 	}
 }
 
-// sampledImages is how many images a test judges.
+// sampledImages is the number of images in a test.
 const sampledImages = 10
 
-// FR-017, NFR-008: what was acknowledged outlives a power cut, and so does the promise to end
-// where an undisturbed run ends; an exit is durable before it is told, a name before a step
-// is.
+// FR-017, NFR-008: acknowledged steps survive a power cut, and the session still ends
+// like an undisturbed run. An exit is durable before it is reported, and a name before
+// its step is.
 func TestPowerCutsLoseNothing(t *testing.T) {
 	h := testHarness(t)
 	r, err := h.powerCuts(t.Context(), sampledImages, true)
@@ -133,14 +136,14 @@ func TestPowerCutsLoseNothing(t *testing.T) {
 	}
 }
 
-// sampledDisks is how many sessions a test cuts on each real file system.
+// sampledDisks is the number of sessions that a test cuts on each real file system.
 const sampledDisks = 3
 
-// FR-017, NFR-005: so it is on the file systems that can be mounted here, wherever the power of their disk
-// is cut.
+// FR-017, NFR-005: the same holds on all file systems that can be mounted here, for cuts
+// at any write.
 func TestPowerCutsOfRealDisks(t *testing.T) {
 	if !disk.Alone() {
-		out, err := disk.Again("-test.run=^TestPowerCutsOfRealDisks$", "-test.v", "-test.timeout=20m").CombinedOutput()
+		out, err := disk.AloneCommand("-test.run=^TestPowerCutsOfRealDisks$", "-test.v", "-test.timeout=20m").CombinedOutput()
 		t.Logf("%s", out)
 		if err != nil {
 			t.Error(err)
@@ -162,8 +165,8 @@ func TestPowerCutsOfRealDisks(t *testing.T) {
 	}
 }
 
-// Each bug can be planted into the sources as they are, and they keep their types with it. That each is
-// found takes a build of acode apiece, which make torture does.
+// Each bug can be planted into the current sources, and the types still check. A test
+// that each is found needs a build of acode for each, so make torture does it.
 func TestBugsCanBePlanted(t *testing.T) {
 	module, err := moduleDir(t.Context())
 	must(t, err)
@@ -178,7 +181,8 @@ func TestBugsCanBePlanted(t *testing.T) {
 		if typed(b, overlay) == nil {
 			continue
 		}
-		name := filepath.Join(dir, "overlay.json") // its edits may need one another: the compiler sees them together
+		// The edits of a bug may need one another, so the compiler sees them together.
+		name := filepath.Join(dir, "overlay.json")
 		must(t, os.WriteFile(name, overlay, 0o600))
 		args := []string{"build", "-overlay", name}
 		for _, e := range b.edits {
@@ -202,8 +206,8 @@ func TestBugsCanBePlanted(t *testing.T) {
 	}
 }
 
-// typeChecker checks the types of the packages that a bug edits, each beside all others as they are. A
-// compiler takes ten times as long.
+// typeChecker checks the types of the packages that a bug edits, with all other packages
+// unchanged. A compiler takes ten times as long.
 func typeChecker(t *testing.T, module string) func(b bug, overlay []byte) error {
 	type source struct {
 		Dir, ImportPath, Export string
@@ -249,11 +253,11 @@ func typeChecker(t *testing.T, module string) func(b bug, overlay []byte) error 
 	}
 }
 
-// A bug that shows in the order of calls alone is found there.
+// orderJudge finds a bug that shows only in the order of calls.
 func TestOrderFindsAPlantedBug(t *testing.T) {
 	h := testHarness(t)
 	for _, b := range bugs() {
-		if b.name != "exit told before recorded" {
+		if b.name != "exit reported before recorded" {
 			continue
 		}
 		program, err := b.build(t.Context(), h.scratch)
@@ -268,7 +272,8 @@ func TestOrderFindsAPlantedBug(t *testing.T) {
 	}
 }
 
-// FR-029, NFR-008: what a session loses or does twice is counted, also when it then gets stuck.
+// FR-029, NFR-008: the judge counts lost and repeated effects of a session, also if it
+// then gets stuck.
 func TestEndJudgeCountsPlantedBugs(t *testing.T) {
 	h := testHarness(t)
 	for _, b := range bugs() {
@@ -285,10 +290,11 @@ func TestEndJudgeCountsPlantedBugs(t *testing.T) {
 	}
 }
 
-// A session that is stuck has lost nothing that it has not come to.
+// Steps that a stuck session did not reach are not lost.
 func TestJudgeOfStuckSession(t *testing.T) {
 	steps := model.Fixed().Steps
-	done, next := steps[3], steps[4] // both sign the ledger
+	// Both sign the ledger.
+	done, next := steps[3], steps[4]
 	tr := &trial{strict: true, answers: map[string]bool{}, Case: scene.Case{Place: scene.Place{Root: t.TempDir(), Plan: model.Fixed()}}}
 	must(t, tr.Prepare(""))
 	due := func(s model.Step) bool { return s.Name() == done.Name() }
@@ -310,7 +316,8 @@ func TestJudgeOfStuckSession(t *testing.T) {
 	}
 }
 
-// An unknown outcome is excused once, by a claim without a record of the end that names a supervisor which was killed.
+// An unknown outcome is excused once, by a claim without a record of the end that names a
+// killed supervisor.
 func TestUnknownIsExcusedByItsClaim(t *testing.T) {
 	step := model.Fixed().Steps[3]
 	key := func(attempt int) string {
@@ -332,9 +339,10 @@ func TestUnknownIsExcusedByItsClaim(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.claim", attempt)), b, 0o600))
 	}
 	for _, tt := range []struct {
-		name    string
-		make    func()
-		excused int // by now
+		name string
+		make func()
+		// excused is the total so far.
+		excused int
 	}{
 		{"no_claim", func() {}, 0},
 		{"another_supervisor", func() { claim(1, 8, "") }, 0},
@@ -352,7 +360,7 @@ func TestUnknownIsExcusedByItsClaim(t *testing.T) {
 	}
 }
 
-// Each breach is kept on one line, and not more of them than anybody reads.
+// Each breach is kept on one line, and their number is limited.
 func TestBreachesAreKept(t *testing.T) {
 	var log strings.Builder
 	h := &harness{log: &log}
@@ -364,7 +372,7 @@ func TestBreachesAreKept(t *testing.T) {
 	}
 }
 
-// A judge that passes nothing but the right end is what the other tests rest on.
+// The judge passes only the right end. The other tests depend on this.
 func TestJudgeFindsWhatIsWrong(t *testing.T) {
 	right := func(t *testing.T) *trial {
 		steps := model.Fixed().Steps
@@ -399,7 +407,7 @@ func TestJudgeFindsWhatIsWrong(t *testing.T) {
 		spoil                 func(*testing.T, *trial)
 		lost, repeated, wrong int
 	}{
-		// Without a store one thing is always wrong.
+		// The missing store is always one breach.
 		"nothing":        {func(*testing.T, *trial) {}, 0, 0, 1},
 		"other_bytes":    {file("bystander.bin"), 0, 0, 2},
 		"leftover":       {file("notes/.acode-1-0.tmp"), 0, 0, 2},
@@ -433,7 +441,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// After a power cut acode sees another boot, where root runs the tests.
+// After a power cut acode sees another boot, if root runs the tests.
 func TestOtherBoot(t *testing.T) {
 	name, err := otherBoot(filepath.Join(t.TempDir(), "x"), 1)
 	must(t, err)
@@ -457,7 +465,7 @@ func TestOtherBoot(t *testing.T) {
 	}
 }
 
-// Points reach every call from both sides, and long rows only at some.
+// Points reach every call from both sides, and long rows only at some calls.
 func TestPointsCoverTheCalls(t *testing.T) {
 	calls := make([]crash.Call, 1003)
 	for i := range calls {

@@ -16,19 +16,20 @@ import (
 	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
-// maxProcesses is how often acode is started in one trial before it counts as stuck: the
-// run, three killed resumes, the one after the approval, and an answer for each kill.
+// maxProcesses is how often a trial starts acode before it counts as stuck: the run,
+// three killed resumes, the one after the approval, and an answer for each kill.
 const maxProcesses = 16
 
-// kill is where one process of a trial is killed. Process 0 is the run, process 1 the first
+// kill is the kill of one process of a trial. Process 0 is the run, process 1 the first
 // resume, and so on.
 type kill struct {
 	process int
 	point   crash.Point
-	names   bool // only calls that change a directory of the workspace count
+	// names counts only calls that change a directory of the workspace.
+	names bool
 }
 
-// String names the kill in reports.
+// String returns the kill for reports.
 func (k kill) String() string {
 	what := "call"
 	if k.names {
@@ -42,26 +43,35 @@ type trial struct {
 	scene.Case
 	kills  []kill
 	record func(crash.Call)
-	traced bool // approvals too are traced, for a complete recording
-	strict bool // no power was cut: what was printed before an uncertain outcome must be there
-	// restored: files have been judged already, but have other inodes and times than acode
-	// knows, because an image keeps neither. A person tells acode so.
+	// traced also traces approvals, for a complete recording.
+	traced bool
+	// strict means that no power was cut: output before an uncertain outcome must exist.
+	strict bool
+	// restored means that the files were judged but have new inodes and times, because an
+	// image keeps neither. A person tells acode so.
 	restored bool
-	boot     string // file with the id of another boot, which acode shall see; empty for none
-	tracer   *crash.Tracer
-	printed  strings.Builder // all that acode printed
-	answers  map[string]bool // captures declared done
-	killed   map[int]bool    // pids
-	excused  map[string]bool // keys of commands whose outcome no one could know
-	ended    []crash.Result  // of each process
+	// boot is the file with the id of another boot for acode, or "".
+	boot   string
+	tracer *crash.Tracer
+	// printed is all output of acode.
+	printed strings.Builder
+	// answers holds the captures declared done.
+	answers map[string]bool
+	// killed is by pid.
+	killed map[int]bool
+	// excused holds the keys of commands with an unknowable outcome.
+	excused map[string]bool
+	// ended holds the result of each process.
+	ended []crash.Result
 }
 
-// run carries the trial out from the plan to the end of the session.
+// run executes the trial from the plan to the end of the session.
 func (t *trial) run(ctx context.Context) error {
 	return t.carry(ctx, []string{"run", "--plan", t.PlanFile()})
 }
 
-// carry starts acode with args and then whatever a person would type, until nothing is left.
+// carry starts acode with args, and then with the arguments that a person would type,
+// until the session is over.
 func (t *trial) carry(ctx context.Context, args []string) error {
 	t.tracer = crash.NewTracer()
 	defer t.tracer.Close()
@@ -92,8 +102,8 @@ func (t *trial) carry(ctx context.Context, args []string) error {
 	return t.finish(ctx)
 }
 
-// over says whether the session has come to its end. Nothing is left to resume, too, when
-// the kill came between the last commit and the exit.
+// over reports whether the session has ended. If the kill came between the last commit
+// and the exit, there is nothing left to resume either.
 func (t *trial) over(ctx context.Context, res crash.Result) (bool, error) {
 	if res.ExitCode != scene.ExitNoneToCarry {
 		return res.ExitCode == scene.ExitDone || res.ExitCode == scene.ExitFailed && t.Fails != "" && !t.Broken(), nil
@@ -102,7 +112,7 @@ func (t *trial) over(ctx context.Context, res crash.Result) (bool, error) {
 	return s.state == t.End(), err
 }
 
-// process runs acode once and looks at what it left.
+// process runs acode once and checks its results.
 func (t *trial) process(ctx context.Context, n int, args []string) (crash.Result, string, error) {
 	var out, stderr bytes.Buffer
 	k := t.at(n, args)
@@ -119,7 +129,7 @@ func (t *trial) process(ctx context.Context, n int, args []string) (crash.Result
 		return crash.Result{ExitCode: 1}, "", nil
 	}
 	if err != nil && spec.At.Role != crash.RoleAcode && strings.Contains(err.Error(), "launcher ended early") {
-		// The call was a survivor's, and its victim had not even begun.
+		// The call belonged to a survivor, and its victim had not begun.
 		res, err = crash.Result{ExitCode: scene.ExitKilled, Struck: true}, nil
 	}
 	if err != nil {
@@ -136,7 +146,8 @@ func (t *trial) process(ctx context.Context, n int, args []string) (crash.Result
 	return res, stderr.String(), t.compareJournal(ctx)
 }
 
-// argv is how acode is started, after a power cut in another boot of the machine.
+// argv returns the arguments that start acode, after a power cut in another boot of the
+// machine.
 func (t *trial) argv(args []string) []string {
 	argv := append([]string{t.Acode}, args...)
 	if t.boot == "" {
@@ -145,8 +156,9 @@ func (t *trial) argv(args []string) []string {
 	return append([]string{"/proc/self/exe", rebootSwitch, t.boot}, argv...)
 }
 
-// at gives the point of the nth process. One that brings an answer is left in peace: killed
-// before it has recorded that, it would be asked again, which counts as stuck.
+// at returns the point of the nth process. It does not disturb a process that brings an
+// answer. If that one were killed before it recorded the answer, acode would ask again,
+// which counts as stuck.
 func (t *trial) at(n int, args []string) kill {
 	i := slices.IndexFunc(t.kills, func(k kill) bool { return k.process == n })
 	if i < 0 {
@@ -161,7 +173,7 @@ func (t *trial) at(n int, args []string) kill {
 	return t.kills[i]
 }
 
-// renamesIn tells the calls that change what a directory of a workspace holds.
+// renamesIn returns a test for the calls that change a directory of a workspace.
 func renamesIn(workspace string) func(crash.Call) bool {
 	return func(c crash.Call) bool {
 		return slices.Contains([]crash.Kind{crash.KindRename, crash.KindUnlink, crash.KindLink, crash.KindMkdir}, c.Kind) &&
@@ -169,8 +181,8 @@ func renamesIn(workspace string) func(crash.Call) bool {
 	}
 }
 
-// compareJournal checks that each step that acode said was done is done in the store as it is
-// at this moment.
+// compareJournal checks that the store now records as done each step that acode reported
+// done.
 func (t *trial) compareJournal(ctx context.Context) error {
 	s, err := t.readStore(ctx)
 	if err != nil {
@@ -178,22 +190,23 @@ func (t *trial) compareJournal(ctx context.Context) error {
 	}
 	for name := range told(t.printed.String()) {
 		if !s.done[name] {
-			t.Breach("told of %s, but the journal has no receipt", name)
+			t.Breach("reported done: %s, but the journal has no receipt", name)
 		}
 	}
 	if n := strings.Count(t.printed.String(), approved); n > s.approvals {
-		t.Breach("told of %d approvals, but the journal has %d", n, s.approvals)
+		t.Breach("reported %d approvals, but the journal has %d", n, s.approvals)
 	}
 	return nil
 }
 
-// doneLine is what acode prints when a step is done. The name is the step's own.
+// doneLine matches the line that acode prints for a completed step. It captures the name
+// of the step.
 var doneLine = regexp.MustCompile(`(?m)^\s*✓ Task \d+, Step \d+: (\S+) \(`)
 
-// approved is what acode prints when it has recorded an approval.
+// approved is acode's output after it has recorded an approval.
 const approved = "Recorded: approve"
 
-// told gives the steps that a text says are done.
+// told returns the steps that a text reports as done.
 func told(text string) map[string]bool {
 	names := map[string]bool{}
 	for _, m := range doneLine.FindAllStringSubmatch(text, -1) {
@@ -207,7 +220,7 @@ func (t *trial) command(ctx context.Context, args ...string) *exec.Cmd {
 	return t.Program(ctx, t.argv(args))
 }
 
-// aside runs acode for a person who answers; nobody kills that.
+// aside runs acode for a person who answers. It is never killed.
 func (t *trial) aside(ctx context.Context, args ...string) error { return t.byHand(ctx, t.argv(args)) }
 
 // byHand runs a program for a person.
@@ -232,12 +245,14 @@ func (t *trial) byHand(ctx context.Context, argv []string) error {
 	return nil
 }
 
-// finish waits for what acode left behind and judges the end, or how far it came.
+// finish waits for the remaining processes of acode and judges the end, or the progress
+// so far.
 func (t *trial) finish(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, scene.ProcessLimit)
 	defer cancel()
 	if _, err := t.tracer.Wait(limited); err != nil {
-		alive, _ := t.tracer.Survivors() // closed: none
+		// A closed tracer has no survivors.
+		alive, _ := t.tracer.Survivors()
 		t.Breach("processes that do not end: %v", slices.Collect(maps.Values(alive)))
 	}
 	if t.Stuck != "" {

@@ -7,29 +7,40 @@ import (
 	"strings"
 )
 
-// Bounds of a plan drawn at random. Each command costs a trial some 30 ms.
+// Bounds of a random plan. Each command costs a trial about 30 ms.
 const (
-	drawnTasks     = 5
-	drawnSteps     = 6 // of one task
-	drawnApprovals = 2 // each stops the session once
-	besideTasks    = 4 // of a plan whose tasks run at once
+	drawnTasks = 5
+	// drawnSteps is per task.
+	drawnSteps = 6
+	// drawnApprovals each stop the session once.
+	drawnApprovals = 2
+	// besideTasks is for a plan whose tasks run at once.
+	besideTasks = 4
 )
 
-// draw makes a plan at random: step by step in the order of execution, following what the
-// steps drawn so far make of the workspace, so that acode must accept each step, or fail it
+// draw makes a random plan step by step in the order of execution. It tracks the
+// workspace after the steps drawn so far. So acode must accept each step, or fail it
 // where the plan says so.
 type draw struct {
 	Dice
-	plan      Plan
-	now       Tree           // after the steps drawn so far
-	at        int            // index of the task that is drawn
-	above     []map[int]bool // by task: those it depends on, directly or not
-	captures  []captured     // in the order of execution
+	plan Plan
+	// now is the workspace after the steps drawn so far.
+	now Tree
+	// at is the index of the current task.
+	at int
+	// above holds, for each task, the tasks that it depends on, directly or not.
+	above []map[int]bool
+	// captures is in the order of execution.
+	captures  []captured
 	approvals int
-	dead      map[int]bool // tasks in which nothing is carried out any more
-	failing   int          // steps until one fails; never when below 0
-	naps      bool         // commands take their time, now and then
-	beside    bool         // tasks run at once, each in a directory of its own
+	// dead holds the tasks whose further steps do not run.
+	dead map[int]bool
+	// failing is the number of steps until one fails; a negative number means never.
+	failing int
+	// naps makes commands sometimes take time.
+	naps bool
+	// beside makes tasks run at once, each in its own directory.
+	beside bool
 }
 
 // captured is a value that a step captured.
@@ -38,27 +49,28 @@ type captured struct {
 	name, value string
 }
 
-// Draw draws a plan. Equal numbers give equal plans.
+// Draw draws a plan. Equal seeds give equal plans.
 func Draw(rng *rand.Rand) Plan {
 	d := &draw{Dice: Dice{rng}, dead: map[int]bool{}, failing: -1}
 	return d.whole()
 }
 
-// DrawSlow draws a plan whose commands last long enough to be met by what people do.
+// DrawSlow draws a plan whose commands last long enough for people to disturb them.
 func DrawSlow(rng *rand.Rand) Plan {
 	d := &draw{Dice: Dice{rng}, dead: map[int]bool{}, failing: -1, naps: true}
 	return d.whole()
 }
 
-// DrawBeside draws a plan of up to four tasks that touch different files, of which three may run at once. Its commands
-// last long enough to meet those of the others.
+// DrawBeside draws a plan of up to four tasks on different files, of which three may run
+// at once. Its commands last long enough to overlap.
 func DrawBeside(rng *rand.Rand) Plan {
 	d := &draw{Dice: Dice{rng}, dead: map[int]bool{}, failing: -1, beside: true}
 	d.plan.Beside = 3
 	return d.whole()
 }
 
-// own is the directory of the task that is drawn; empty where the tasks share all.
+// own returns the directory of the current task, or "" if the tasks share all
+// directories.
 func (d *draw) own() string {
 	if !d.beside {
 		return ""
@@ -66,10 +78,10 @@ func (d *draw) own() string {
 	return room(d.at)
 }
 
-// room is the directory of a task that runs beside others.
+// room returns the directory of a task that runs beside others.
 func room(task int) string { return "room-" + strconv.Itoa(task) + "/" }
 
-// whole draws all of a plan.
+// whole draws a complete plan.
 func (d *draw) whole() Plan {
 	d.plan.Before = d.workspace()
 	d.now = d.plan.Before
@@ -87,7 +99,7 @@ func (d *draw) whole() Plan {
 // Bystander is a file that no step changes.
 const Bystander = "bystander.bin"
 
-// workspace draws the files of the beginning.
+// workspace draws the initial files.
 func (d *draw) workspace() Tree {
 	t := Tree{Bystander: {0o644, "\x00\xff\r\nnobody touches this\n"}}
 	for range 3 + d.IntN(6) {
@@ -103,8 +115,8 @@ func (d *draw) workspace() Tree {
 	return t
 }
 
-// tasks draws the tasks and what they depend on. Their order in the file need not be that of
-// execution.
+// tasks draws the tasks and their dependencies. Their order in the file may differ from
+// the order of execution.
 func (d *draw) tasks() {
 	n := 1 + d.IntN(drawnTasks)
 	if d.beside {
@@ -120,7 +132,8 @@ func (d *draw) tasks() {
 		d.plan.tasks = append(d.plan.tasks, task{id: id})
 		d.above = append(d.above, map[int]bool{})
 	}
-	rank := d.Perm(n) // a dependency leads to a smaller rank
+	// A dependency has a smaller rank.
+	rank := d.Perm(n)
 	for r := range n {
 		i := slices.Index(rank, r)
 		for q := range r {
@@ -135,8 +148,8 @@ func (d *draw) tasks() {
 	}
 }
 
-// order gives the tasks as they are executed: always the first of the file that waits for
-// nothing.
+// order returns the tasks in the order of execution: always the first task of the file
+// whose dependencies are done.
 func (d *draw) order() []int {
 	var order []int
 	for len(order) < len(d.above) {
@@ -197,17 +210,17 @@ func (d *draw) id(t *task, i int) string {
 	return id
 }
 
-// step draws one step. A draw that does not fit the workspace as it is is drawn again.
+// step draws one step. It repeats a draw that does not fit the current workspace.
 func (d *draw) step(id string) Step {
 	if d.failing == 0 && !d.dead[d.at] {
 		return d.failure()
 	}
-	kinds := []func(string) (Step, bool){d.single, d.single, d.single, d.group, d.group, d.sign, d.sign, d.capture, d.capture, d.idle, d.work, d.work, d.look, d.approve}
+	kinds := []func(string) (Step, bool){d.single, d.single, d.single, d.group, d.group, d.sign, d.sign, d.capture, d.capture, d.idle, d.modify, d.modify, d.look, d.approve}
 	if d.beside {
 		kinds = append(kinds, d.meet, d.meet)
 	}
 	if d.naps {
-		kinds = append(kinds, d.sign, d.sign, d.work, d.capture, d.capture)
+		kinds = append(kinds, d.sign, d.sign, d.modify, d.capture, d.capture)
 	}
 	for {
 		if s, ok := kinds[d.IntN(len(kinds))](id); ok {
@@ -216,7 +229,8 @@ func (d *draw) step(id string) Step {
 	}
 }
 
-// meet draws a step that writes what the other tasks write too: in whatever order, the end is the same.
+// meet draws a step that writes the same file and content as other tasks. The order does
+// not change the end.
 func (d *draw) meet(string) (Step, bool) {
 	return Step{Changes: []Change{{op: "write", path: "shared/common.txt", content: strings.Repeat("we all say this\n", 400), mode: 0o644}}}, true
 }
@@ -232,7 +246,8 @@ func (d *draw) approve(string) (Step, bool) {
 
 // look draws a step that reads.
 func (d *draw) look(string) (Step, bool) {
-	if d.beside { // what others change meanwhile is theirs
+	// Other tasks may change their files meanwhile.
+	if d.beside {
 		return looking(Look{Glob: d.own() + d.Pick("**/*.txt", "**", "alpha/*")}), true
 	}
 	if d.One(2) {
@@ -242,7 +257,7 @@ func (d *draw) look(string) (Step, bool) {
 	return looking(Look{Glob: d.Pick("**/*.txt", "**", "alpha/*", "nothing/*.here", "bystander.bin")}), true
 }
 
-// failure draws a step that fails each time and changes nothing.
+// failure draws a step that always fails and changes nothing.
 func (d *draw) failure() Step {
 	lacking := Change{op: d.Pick("delete", "move", "edit"), path: "not/there", from: "not/there", to: "alpha/a.txt", old: "x", replacement: "y"}
 	switch d.IntN(4) {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// visible gives the captures that the next step can see: those of its task and of the tasks
-// that its own depends on; of several by one name, the latest.
+// visible returns the captures that the next step sees: those of its task and of the
+// tasks that its own depends on. Of several with one name it returns the latest.
 func (d *draw) visible() map[string]string {
 	values := map[string]string{}
 	for _, c := range d.captures {
@@ -19,7 +19,7 @@ func (d *draw) visible() map[string]string {
 	return values
 }
 
-// sign draws a command that does nothing but sign the ledger, in any form.
+// sign draws a command that only signs the ledger, in any form.
 func (d *draw) sign(id string) (Step, bool) {
 	s := Step{Signs: true}
 	name := d.Pick("RELEASE_NAME", "OTHER")
@@ -31,7 +31,8 @@ func (d *draw) sign(id string) (Step, bool) {
 		if !seen {
 			s.Extra = " <>"
 		}
-		if d.One(4) { // the step's own wins
+		// The step's own value takes precedence.
+		if d.One(4) {
 			s.yaml = append(s.yaml, "env: {"+name+`: "own $HOME"}`)
 			s.Extra = " <own $HOME>"
 		}
@@ -40,8 +41,8 @@ func (d *draw) sign(id string) (Step, bool) {
 		s.Extra = ` 'by' "env"`
 	}
 	script := d.hearing() + d.nap() + signature(written) + d.rest()
-	if s.Mended = d.One(8) && (d.plan.Policy == "" || d.plan.Policy == "pause"); s.Mended {
-		script = mend + script
+	if s.Repaired = d.One(8) && (d.plan.Policy == "" || d.plan.Policy == "pause"); s.Repaired {
+		script = repair + script
 	}
 	run := quote(script)
 	if d.One(3) {
@@ -53,7 +54,7 @@ func (d *draw) sign(id string) (Step, bool) {
 	return s, true
 }
 
-// nap is what a command does before its effect: nothing, or it sleeps.
+// nap returns shell text before the effect of a command: a sleep, or "".
 func (d *draw) nap() string {
 	if d.beside && d.One(2) {
 		return "sleep 0.0" + d.Pick("2", "5", "9") + "; "
@@ -64,7 +65,7 @@ func (d *draw) nap() string {
 	return "sleep 0." + d.Pick("1", "2", "3", "8") + "; "
 }
 
-// rest is what a command does after its effect.
+// rest returns shell text after the effect of a command.
 func (d *draw) rest() string {
 	if pause := d.nap(); pause != "" {
 		return "; " + strings.TrimSuffix(pause, "; ")
@@ -72,8 +73,8 @@ func (d *draw) rest() string {
 	return ""
 }
 
-// atOnce is what a command that people may end does before it changes files: it lets nobody end it
-// midway, where no model could follow.
+// atOnce returns shell text before a command changes files. It ignores the signals of
+// people, because the model cannot follow a command that ends in between.
 func (d *draw) atOnce() string {
 	if !d.naps {
 		return ""
@@ -81,10 +82,10 @@ func (d *draw) atOnce() string {
 	return deaf + d.nap()
 }
 
-// deaf is the shell text after which a command, and what it starts, heeds no signal that asks it to end.
+// deaf is shell text that makes a command and its children ignore the signals to end.
 const deaf = "trap '' INT TERM HUP; "
 
-// hearing is how a command takes signals: now and then it heeds none, so that it lives until it is killed.
+// hearing returns deaf in some cases, so that the command lives until it is killed.
 func (d *draw) hearing() string {
 	if !d.naps || !d.One(3) {
 		return ""
@@ -92,7 +93,7 @@ func (d *draw) hearing() string {
 	return deaf
 }
 
-// policy is what a command that is met by people says to an unknown outcome.
+// policy draws the key that decides about an unknown outcome of a slow command.
 func (d *draw) policy() []string {
 	if !d.naps || !d.One(5) {
 		return nil
@@ -100,10 +101,10 @@ func (d *draw) policy() []string {
 	return []string{"on_interrupt: " + d.Pick("rerun", "done")}
 }
 
-// mend is the shell text that fails until a person has mended the plan.
-const mend = `test -e "${` + LedgerVariable + `}` + MendedSuffix + `" || exit 3; `
+// repair is shell text that fails until a person has repaired the cause.
+const repair = `test -e "${` + LedgerVariable + `}` + RepairedSuffix + `" || exit 3; `
 
-// unsynced is the key of a command whose effect a power cut may take.
+// unsynced is the key of a command whose effect a power cut may remove.
 const unsynced = "durable: false"
 
 // options draws keys that go with any command.
@@ -129,7 +130,8 @@ func (d *draw) capture(id string) (Step, bool) {
 	c := captured{d.at, d.Pick("RELEASE_NAME", "OTHER"), d.Pick("release-of-the-quokka", "", "two\nlines", "ünïcödé ${OTHER} $${x}",
 		"password=correct-horse-battery", strings.Repeat("0123456789abcdef", 3000))}
 	first, then := " \n"+c.value+"\t\n", ""
-	if d.naps { // in pieces, which a kill may tear, with the effect between them
+	// It prints in pieces, which a kill may tear, with the effect between them.
+	if d.naps {
 		cut := d.IntN(len(first))
 		first, then = first[:cut], "; "+d.nap()+"printf "+octal(first[cut:])
 	}
@@ -142,14 +144,15 @@ func (d *draw) capture(id string) (Step, bool) {
 	return s, true
 }
 
-// idle draws a command that may run twice, and says so.
+// idle draws a command that may run twice and declares this.
 func (d *draw) idle(string) (Step, bool) {
 	return Step{yaml: []string{"run: " + d.Pick("date", "[echo, hello]", `"seq 20000; echo end >&2"`), "on_interrupt: " + d.Pick("rerun", "done")}}, true
 }
 
-// workOptions draws keys of a command that changes files. Later steps rest on those: none is left
-// to a power cut. A check finds the command's line when all before it is durable, which takes the
-// text that is given; without a line it cannot tell, for half of it may have happened.
+// workOptions draws keys of a command that changes files. Later steps depend on these
+// files, so a power cut must not remove them. A check finds the command's line when
+// everything before it is durable; the returned text ensures this. Without the line the
+// check cannot tell, because half of the changes may have happened.
 func (d *draw) workOptions(id string) (keys []string, before string) {
 	task := d.plan.tasks[d.at].id
 	for _, key := range d.options(id) {
@@ -164,8 +167,8 @@ func (d *draw) workOptions(id string) (keys []string, before string) {
 	return keys, before
 }
 
-// work draws a command that changes files before it signs.
-func (d *draw) work(id string) (Step, bool) {
+// modify draws a command that changes files before it signs.
+func (d *draw) modify(id string) (Step, bool) {
 	keys, checked := d.workOptions(id)
 	s := Step{Signs: true, yaml: keys}
 	up := "./"
@@ -188,7 +191,7 @@ func (d *draw) work(id string) (Step, bool) {
 	return s, true
 }
 
-// deed draws a change of t that a shell makes.
+// deed draws a change of t by a shell.
 func (d *draw) deed(t Tree, up string) (Change, string, bool) {
 	there, ok := d.somePath(t)
 	anywhere := d.anyPath()
@@ -223,7 +226,7 @@ func (d *draw) deed(t Tree, up string) (Change, string, bool) {
 // word writes a text as one word of the shell.
 func word(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// octal writes bytes as printf takes them; printable ASCII stays as it is.
+// octal encodes bytes for printf; printable ASCII stays as it is.
 func octal(s string) string {
 	var b strings.Builder
 	b.WriteByte('\'')

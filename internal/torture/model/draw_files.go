@@ -8,16 +8,17 @@ import (
 	"unicode/utf8"
 )
 
-// drawnChanges is how many changes a group has at most.
+// drawnChanges is the most changes of a group.
 const drawnChanges = 5
 
-// anyPath draws a path, of few, so that steps meet. No file is called like a directory.
+// anyPath draws one of a few paths, so that steps share paths. No file has the name of a
+// directory.
 func (d *draw) anyPath() string {
 	dir := d.Pick("", "alpha/", "alpha/", "alpha/beta/", "beta gamma/", "ünter/de/ep/")
 	return d.own() + dir + d.Pick("a.txt", "a.txt", "b.txt", "c.bin", "[x]*.md", "it's", "-dash", ".hidden", strings.Repeat("long", 60))
 }
 
-// somePath draws a file that is there, but for the bystander.
+// somePath draws an existing file except the bystander.
 func (d *draw) somePath(t Tree) (string, bool) {
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(t)), func(s string) bool { return s == Bystander || !strings.HasPrefix(s, d.own()) })
 	if len(names) == 0 {
@@ -36,8 +37,8 @@ func (d *draw) single(string) (Step, bool) {
 	return Step{Changes: cs}, ok
 }
 
-// group draws a step of several changes. Each is drawn on what the ones before it leave; many
-// concern the same few paths.
+// group draws a step of several changes. Each builds on the result of the previous ones,
+// and many use the same few paths.
 func (d *draw) group(string) (Step, bool) {
 	var cs []Change
 	ok := true
@@ -50,18 +51,19 @@ func (d *draw) group(string) (Step, bool) {
 	return Step{Changes: cs}, ok
 }
 
-// changes draws n changes that follow one another.
+// changes draws n consecutive changes.
 func (d *draw) changes(n int) ([]Change, bool) {
 	t := maps.Clone(d.now)
 	var cs []Change
-	var last string // path of the change before
+	// last is the path of the previous change.
+	var last string
 	for len(cs) < n {
 		c, ok := d.change(t, last)
 		if !ok {
 			return nil, false
 		}
 		c.apply(t)
-		cs = append(cs, d.spelled(c))
+		cs = append(cs, d.respell(c))
 		if last = c.path; c.op == "move" {
 			last = c.to
 		}
@@ -69,8 +71,8 @@ func (d *draw) changes(n int) ([]Change, bool) {
 	return cs, true
 }
 
-// spelled writes paths of a change in another way now and then.
-func (d *draw) spelled(c Change) Change {
+// respell sometimes writes the paths of a change in another way.
+func (d *draw) respell(c Change) Change {
 	for _, name := range []*string{&c.path, &c.from, &c.to} {
 		if *name != "" && d.One(8) {
 			*name = "./" + strings.Replace(*name, "/", d.Pick("//", "/./"), 1)
@@ -79,7 +81,7 @@ func (d *draw) spelled(c Change) Change {
 	return c
 }
 
-// change draws a change of t, often of what the change before it was about.
+// change draws a change of t, often of the files of the previous change.
 func (d *draw) change(t Tree, last string) (Change, bool) {
 	there, ok := d.somePath(t)
 	if _, held := t[last]; held && d.One(2) {
@@ -99,13 +101,14 @@ func (d *draw) change(t Tree, last string) (Change, bool) {
 		return d.edit(t, there)
 	}
 	if d.One(2) {
-		anywhere, _ = d.somePath(t) // takes its place
+		// The moved file replaces this one.
+		anywhere, _ = d.somePath(t)
 	}
 	return Change{op: "move", from: there, to: anywhere}, there != anywhere
 }
 
-// rotation draws moves of files into each other's places through a name that is free: a swap,
-// or a longer chain.
+// rotation draws moves of files to each other's places through a free name: a swap, or a
+// longer chain.
 func (d *draw) rotation() ([]Change, bool) {
 	const free = "alpha/on its way"
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(d.now)), func(s string) bool { return s == Bystander || !strings.HasPrefix(s, d.own()) })
@@ -132,7 +135,7 @@ func (d *draw) write(name string) Change {
 	return c
 }
 
-// drawnBytes is how much an edit may make of a file.
+// drawnBytes is the most bytes of a file after an edit.
 const drawnBytes = 16 << 20
 
 // edit draws a text of the file to replace.
@@ -153,14 +156,15 @@ func (d *draw) edit(t Tree, name string) (Change, bool) {
 			c.replacement, c.becomes = d.filled("filled ")
 		}
 		if all && strings.Count(data, old)*max(len(c.replacement), len(c.becomes)) > drawnBytes {
-			continue // a capture at every letter is more than acode edits
+			// acode refuses to edit so much, as with a capture at every letter.
+			continue
 		}
 		return c, true
 	}
 	return Change{}, false
 }
 
-// occurrences counts where old begins, also within another match.
+// occurrences counts the places where old begins, also within another match.
 func occurrences(data, old string) int {
 	n := 0
 	for i := range data {
@@ -174,7 +178,8 @@ func occurrences(data, old string) int {
 // text draws the content of a file.
 func (d *draw) text() string {
 	if name, ok := d.somePath(d.now); ok && d.One(5) && utf8.ValidString(d.now[name].Data) {
-		return strings.ReplaceAll(d.now[name].Data, "${", "{") // the same as another's
+		// The content equals another file's.
+		return strings.ReplaceAll(d.now[name].Data, "${", "{")
 	}
 	switch d.IntN(9) {
 	case 0:
@@ -195,7 +200,7 @@ func (d *draw) text() string {
 	return strings.Repeat(d.Pick("quokka ", "ünïcödé ", "line 1\n", "- {a: 'b'} # \"c\"\n"), 1+d.IntN(9))
 }
 
-// filled adds references to content; becomes is what they come to.
+// filled adds references to content. becomes is the content with their values.
 func (d *draw) filled(content string) (written, becomes string) {
 	written, becomes = content+"<", content+"<"
 	visible := d.visible()

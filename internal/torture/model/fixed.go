@@ -6,22 +6,22 @@ import (
 	"strings"
 )
 
-// largeBytes is the size of the large files: more than one page of the store and more than
-// what is kept inline anywhere.
+// largeBytes is the size of the large files. It is more than one page of the store and
+// more than any inline content.
 const largeBytes = 64 << 10
 
-// Fixed gives the plan of the series that try every point. The order of execution is that of the
-// file: it agrees with the dependencies.
+// Fixed returns the plan of the series that try every point. The order in the file is the
+// order of execution and agrees with the dependencies.
 func Fixed() Plan {
 	p := Plan{Before: before(), tasks: tasks()}
 	p.Steps = p.All()
 	return p
 }
 
-// release is what the capture of the plan holds.
+// release is the captured value of the plan.
 const release = "release-of-the-quokka"
 
-// tasks gives the plan.
+// tasks returns the tasks of the plan.
 func tasks() []task {
 	survey := task{id: "survey-the-premises", steps: []Step{
 		look("look-over-the-sources", Look{Glob: "src/**/*.go"}),
@@ -103,7 +103,7 @@ func capture(id string) Step {
 		"run: " + quote("echo ' "+release+" '; "+signature("")), "capture: RELEASE_NAME"}}
 }
 
-// filler is text of largeBytes in numbered lines.
+// filler returns text of largeBytes in numbered lines.
 func filler(word string) string {
 	var b strings.Builder
 	for i := 0; b.Len() < largeBytes; i++ {
@@ -112,7 +112,7 @@ func filler(word string) string {
 	return b.String()
 }
 
-// before is the workspace at the beginning.
+// before returns the initial workspace.
 func before() Tree {
 	return Tree{
 		"src/main.go":             {0o644, "package main\n\n// TODO: everything\nfunc main() {}\n"},
@@ -125,7 +125,7 @@ func before() Tree {
 	}
 }
 
-// MovedOver is a plan of one group that moves a file over one of another directory.
+// MovedOver returns a plan of one group that moves a file over one in another directory.
 func MovedOver() Plan {
 	group := Step{task: "arrange-the-files", id: "move-over", Changes: []Change{
 		{op: "move", from: "alpha/moved.txt", to: "beta/replaced.txt"}, {op: "write", path: "written.txt", content: "written\n"}}}
@@ -133,14 +133,15 @@ func MovedOver() Plan {
 		tasks: []task{{id: group.task, steps: []Step{group}}}, Steps: []Step{group}}
 }
 
-// Long is a plan of one command that sleeps for some seconds before it signs the ledger.
+// Long returns a plan of one command that sleeps for some seconds before it signs the
+// ledger.
 func Long() Plan {
 	sleep := Step{task: "survey-the-premises", id: "sleep-well", Signs: true, yaml: []string{"run: " + quote("sleep 4; "+signature(""))}}
 	return Plan{Before: Tree{}, tasks: []task{{id: sleep.task, steps: []Step{sleep}}}, Steps: []Step{sleep}}
 }
 
-// Talking is a plan of one command that writes for a while before it signs the ledger. Ended by SIGPIPE, or only hit by it,
-// it leaves a line that belongs to no step.
+// Talking returns a plan of one command that prints for a while before it signs the
+// ledger. If it receives SIGPIPE, it leaves a line that belongs to no step.
 func Talking() Plan {
 	const words = 6
 	talk := Step{task: "survey-the-premises", id: "talk-on", Signs: true}
@@ -154,7 +155,8 @@ func Talking() Plan {
 	return Plan{Before: Tree{}, tasks: []task{{id: talk.task, steps: []Step{talk}}}, Steps: []Step{talk}}
 }
 
-// Bursts is a plan of commands that write their last word just before they end, when the supervisor has just moved the first.
+// Bursts returns a plan of commands that print their last word just before they end, when
+// the supervisor has just moved the first.
 func Bursts() Plan {
 	const bursts = 16
 	t := task{id: "survey-the-premises"}

@@ -6,35 +6,36 @@ import (
 	"strings"
 )
 
-// LedgerVariable names the environment variable that tells commands where the ledger is.
+// LedgerVariable names the environment variable with the path of the ledger.
 const LedgerVariable = "TORTURE_LEDGER"
 
-// MendedSuffix names, beside the ledger, the file that a person makes to mend a plan.
-const MendedSuffix = ".mended"
+// RepairedSuffix is the suffix of the file beside the ledger that a person makes to
+// repair the cause of a failure.
+const RepairedSuffix = ".repaired"
 
-// signature is the shell text that appends a command's line to the ledger, in one write. It
-// begins a line of its own, whatever a power cut left of the one before, and ends it with a full
-// stop, so that half of a line is none.
+// signature returns shell text that appends a command's line to the ledger in one write.
+// It begins with a line end, because a power cut may have left half of a line, and ends
+// with a full stop, so that half of a line does not count.
 func signature(extra string) string {
 	return `printf '\n%s\n' "$ACODE_IDEMPOTENCY_KEY$EXTRA` + extra + `." >> "$` + LedgerVariable + `"`
 }
 
-// asked is the shell text that looks for the whole line of a step.
+// asked returns shell text that searches for the whole line of a step.
 func asked(task, id string) string {
 	return `grep -q ":` + task + "/" + id + `/.*[.]$" "$` + LedgerVariable + `"`
 }
 
-// checkOf asks the ledger whether a step happened.
+// checkOf returns a check key that asks the ledger whether a step happened.
 func checkOf(task, id string) string {
 	return "check: " + quote(asked(task, id))
 }
 
-// line is what the ledger must hold of a step, once.
+// line matches the line of a step, which the ledger must hold once.
 func (s Step) line() *regexp.Regexp {
 	return regexp.MustCompile(`^v1:[0-9a-f-]{36}:` + regexp.QuoteMeta(s.Name()) + `/main:[0-9]+` + regexp.QuoteMeta(s.Extra+".") + `$`)
 }
 
-// Count counts the lines that each step has in a ledger. What fits no step counts for the empty
+// Count counts the lines of each step in a ledger. Lines of no step count for the empty
 // name.
 func (p Plan) Count(ledger string) map[string]int {
 	lines := map[string]int{}

@@ -9,7 +9,7 @@ import (
 	"github.com/acode-dev/acode/internal/torture/model"
 )
 
-// Plans drawn at random combine every kind of step, and a seed always gives the same.
+// Random plans combine every kind of step, and a seed always gives the same plan.
 func TestRandomPlansHaveEveryKindOfStep(t *testing.T) {
 	var all strings.Builder
 	for n := 1; n <= 100; n++ {
@@ -20,7 +20,7 @@ func TestRandomPlansHaveEveryKindOfStep(t *testing.T) {
 		all.WriteString(p.YAML())
 	}
 	for _, what := range []string{"read: {", "search: {", " write: {", " edit: {", "all: true", " delete: {", " move: {", "on its way", "changes:",
-		"capture: ", "check: ", "approve: ", "durable: false", "dir: ", "env: {", "run: [", "mode: ", "mv -f", "on_interrupt", "on_failure: continue", model.MendedSuffix, "./alpha//"} {
+		"capture: ", "check: ", "approve: ", "durable: false", "dir: ", "env: {", "run: [", "mode: ", "mv -f", "on_interrupt", "on_failure: continue", model.RepairedSuffix, "./alpha//"} {
 		if !strings.Contains(all.String(), what) {
 			t.Errorf("no random plan has %q", what)
 		}

@@ -1,55 +1,74 @@
-// Package model makes the plans that sessions carry out under torture, and works out where each of
-// them must end.
+// Package model makes the plans of tested sessions, and computes the end of each.
 //
-// Fixed has every kind of step; Draw and DrawSlow draw any number of others, each step on what the
-// ones before it make of the workspace, so that a plan comes with the files, the directories and the
-// lines of the ledger that it has to leave. Of acode the package knows only what a plan says and
-// means: it runs nothing and touches no file, so that what it computes is no word of acode's.
+// Fixed has every kind of step. Draw and DrawSlow return random plans, in which each step
+// builds on the workspace after the previous ones. A plan therefore includes the files,
+// the directories and the lines of the ledger that it must leave. The package knows only
+// the meaning of plans: it runs nothing and touches no file, so its results are
+// independent of acode.
 package model
 
 import "strings"
 
-// Plan is what a session carries out, and all that the judge knows of it.
+// Plan is the plan of a session, and the judge's knowledge of it.
 type Plan struct {
-	Before Tree   // the workspace at the beginning
-	tasks  []task // in the order of the file
-	Steps  []Step // those that come to their end, in the order of execution
-	Policy string // on_failure; empty writes none
-	Fails  string // name of the step that fails, rightly, each time; empty for none
-	Beside int    // how many steps may run at once; 0 writes none
+	// Before is the initial workspace.
+	Before Tree
+	// tasks is in the order of the file.
+	tasks []task
+	// Steps are the steps that complete, in the order of execution.
+	Steps []Step
+	// Policy is the value of on_failure; empty omits the key.
+	Policy string
+	// Fails is the name of the step that must always fail, or "".
+	Fails string
+	// Beside is how many steps may run at once; 0 omits the key.
+	Beside int
 }
 
-// task is a task of the plan. Names of tasks and steps are too long to be met by chance in
-// a hash or a key.
+// task is a task of the plan. The names of tasks and steps are too long to occur by
+// chance in a hash or a key.
 type task struct {
 	id        string
 	dependsOn []string
 	steps     []Step
 }
 
-// Step is a step of the plan with all that the judge needs to know of it.
+// Step is a step of the plan, and the judge's knowledge of it.
 type Step struct {
 	task, id string
-	yaml     []string // its keys besides id and name
-	Changes  []Change // what it does to files
-	Does     []Change // what its command does to files
-	Looks    *Look    // what it takes note of; nil: of nothing
-	Signs    bool     // it appends one line to the ledger
-	Extra    string   // what follows the step's name in that line
-	Captures bool     // its outcome includes Value, which it prints
-	Value    string   // without the space around it
-	Prints   string   // all that its command writes; empty: not worked out
-	Mended   bool     // it fails until a person has mended the cause
-	Volatile bool     // a power cut may take what it did
+	// yaml holds its keys except id and name.
+	yaml []string
+	// Changes are its changes of files.
+	Changes []Change
+	// Does are the changes of files by its command.
+	Does []Change
+	// Looks is the read or search of the step, or nil.
+	Looks *Look
+	// Signs means that it appends one line to the ledger.
+	Signs bool
+	// Extra follows the step's name in that line.
+	Extra string
+	// Captures means that its outcome includes Value, which it prints.
+	Captures bool
+	// Value is without surrounding space.
+	Value string
+	// Prints is the command's whole output; empty means unknown.
+	Prints string
+	// Repaired means that it fails until a person has repaired the cause.
+	Repaired bool
+	// Volatile means that a power cut may remove its effect.
+	Volatile bool
 }
 
-// Look is what a step reads or searches.
+// Look is a read or search of a step.
 type Look struct {
-	Glob          string // of the files that it reads; empty for a search
-	Pattern, Path string // of a search
+	// Glob selects the files of a read; it is empty for a search.
+	Glob string
+	// Pattern and Path belong to a search.
+	Pattern, Path string
 }
 
-// looking gives the step that looks so.
+// looking returns a step with the given read or search.
 func looking(l Look) Step {
 	if l.Glob != "" {
 		return Step{Looks: &l, yaml: []string{"read: {path: " + quote(l.Glob) + "}"}}
@@ -63,10 +82,10 @@ func (s Step) Asks() bool { return s.key("approve: ") != "" }
 // Checked reports whether the step has a check, which asks the ledger.
 func (s Step) Checked() bool { return s.key("check: ") != "" }
 
-// OnInterrupt is what the step says to an unknown outcome; empty for nothing.
+// OnInterrupt returns the step's policy for an unknown outcome, or "".
 func (s Step) OnInterrupt() string { return s.key("on_interrupt: ") }
 
-// key gives the value of a key of the step; empty where it has none.
+// key returns the value of a key of the step, or "".
 func (s Step) key(name string) string {
 	for _, l := range s.yaml {
 		if value, ok := strings.CutPrefix(l, name); ok {
@@ -76,17 +95,21 @@ func (s Step) key(name string) string {
 	return ""
 }
 
-// Row is steps that come one after the other, and whose files no other row changes.
+// Row is a sequence of steps whose files no other row changes.
 type Row struct {
-	Name  string // empty: it is the whole plan
-	Steps []int  // places among the steps of the plan
-	own   string // how the names of its files begin
+	// Name is empty for the whole plan.
+	Name string
+	// Steps are indexes of the steps of the plan.
+	Steps []int
+	// own is the prefix of the names of its files.
+	own string
 }
 
-// Owns reports whether only steps of the row change the file of a name.
+// Owns reports whether only steps of the row change the file with this name.
 func (r Row) Owns(name string) bool { return strings.HasPrefix(name, r.own) }
 
-// Rows gives the rows of a plan: its tasks where they run at once. What these all write is in no row.
+// Rows returns the rows of a plan: its tasks if they run at once. Files that all tasks
+// write belong to no row.
 func (p Plan) Rows() []Row {
 	if p.Beside == 0 {
 		whole := Row{}
@@ -108,7 +131,7 @@ func (p Plan) Rows() []Row {
 	return rows
 }
 
-// Find gives the step of a name that comes to its end, and its place among those; -1 where there is none.
+// Find returns the completing step with this name and its index, or -1.
 func (p Plan) Find(name string) (Step, int) {
 	for i, s := range p.Steps {
 		if s.Name() == name {
@@ -130,10 +153,10 @@ func (s Step) In(dir string) bool {
 	return false
 }
 
-// Name is what people and ledger call the step.
+// Name returns the step's name in the ledger and for people.
 func (s Step) Name() string { return s.task + "/" + s.id }
 
-// End is the state in which the store must leave the session.
+// End returns the state in which the store must leave the session.
 func (p Plan) End() string {
 	switch {
 	case p.Fails == "":
@@ -144,7 +167,7 @@ func (p Plan) End() string {
 	return "paused"
 }
 
-// All gives every step in the order of the file, those too that are never carried out.
+// All returns every step in the order of the file, including steps that never run.
 func (p Plan) All() []Step {
 	var steps []Step
 	for _, t := range p.tasks {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Change is one change of files. becomes is what content or replacement stands for once
-// captures are filled in; empty means that very text.
+// Change is one change of files. becomes is content or replacement with the values of
+// captures; empty means the unchanged text.
 type Change struct {
 	op                         string
 	path, content, becomes     string
@@ -19,7 +19,7 @@ type Change struct {
 	all                        bool
 }
 
-// File is what a path of the workspace holds.
+// File is the file at a path of the workspace.
 type File struct {
 	Mode fs.FileMode
 	Data string
@@ -28,7 +28,7 @@ type File struct {
 // Tree is a workspace: files by slash-separated path.
 type Tree map[string]File
 
-// States gives the workspace before the first step and after each one.
+// States returns the workspace before the first step and after each one.
 func (p Plan) States() []Tree {
 	all := []Tree{p.Before}
 	for _, s := range p.Steps {
@@ -37,7 +37,7 @@ func (p Plan) States() []Tree {
 	return all
 }
 
-// after gives what the step makes of a workspace.
+// after returns the workspace after the step.
 func (s Step) after(t Tree) Tree {
 	next := maps.Clone(t)
 	for _, c := range slices.Concat(s.Changes, s.Does) {
@@ -46,7 +46,7 @@ func (s Step) after(t Tree) Tree {
 	return next
 }
 
-// Touches gives the files that the step changes.
+// Touches returns the files that the step changes.
 func (s Step) Touches() []string {
 	var names []string
 	for _, c := range slices.Concat(s.Changes, s.Does) {
@@ -55,7 +55,7 @@ func (s Step) Touches() []string {
 	return names
 }
 
-// Paths gives the paths that a change is about.
+// Paths returns the paths of a change.
 func (c Change) Paths() []string {
 	var names []string
 	for _, name := range []string{c.path, c.from, c.to} {
@@ -96,8 +96,8 @@ func (c Change) apply(t Tree) {
 	}
 }
 
-// Folders gives the directories that the plan leaves: nothing removes one, not even within a
-// command.
+// Folders returns the directories that the plan leaves. No step removes a directory, not
+// even within a command.
 func (p Plan) Folders() []string {
 	states := p.States()
 	all := p.Before.folders()
@@ -113,7 +113,7 @@ func (p Plan) Folders() []string {
 	return slices.Compact(all)
 }
 
-// folders gives the directories that hold the files of t.
+// folders returns the directories that hold the files of t.
 func (t Tree) folders() []string {
 	seen := map[string]bool{}
 	for name := range t {
@@ -124,7 +124,7 @@ func (t Tree) folders() []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// Has reports whether f is what t holds by that name; nil is no file.
+// Has reports whether t holds f under that name; nil means no file.
 func (t Tree) Has(name string, f *File) bool {
 	want, ok := t[name]
 	return ok == (f != nil) && (f == nil || *f == want)

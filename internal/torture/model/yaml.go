@@ -7,14 +7,15 @@ import (
 	"strings"
 )
 
-// raw are the characters that JSON leaves as they are and a plan must not have so.
+// raw replaces the characters that JSON leaves unchanged and a plan must not contain.
 var raw = strings.NewReplacer("\u0085", `\u0085`, "\ufeff", `\ufeff`)
 
-// quote writes a text as YAML takes it, in double quotes.
+// quote writes a text for YAML in double quotes.
 func quote(s string) string {
 	b, err := json.Marshal(s)
 	if err != nil {
-		panic(err) // a string always has a JSON form
+		// A string always has a JSON form.
+		panic(err)
 	}
 	return raw.Replace(string(b))
 }
@@ -22,7 +23,7 @@ func quote(s string) string {
 // Title is the task of every plan.
 const Title = "Torture the quokka"
 
-// YAML writes the plan as acode reads it.
+// YAML returns the plan in acode's format.
 func (p Plan) YAML() string {
 	var b strings.Builder
 	b.WriteString("version: 1\ntask: " + Title + "\n")
@@ -39,7 +40,8 @@ func (p Plan) YAML() string {
 			on = append(on, quote(d))
 		}
 		fmt.Fprintf(&b, "  - depends_on: [%s]\n", strings.Join(on, ", "))
-		if t.id != strconv.Itoa(i+1) { // else it is what acode calls it anyway
+		// Otherwise the id equals acode's default.
+		if t.id != strconv.Itoa(i+1) {
 			fmt.Fprintf(&b, "    id: %s\n", t.id)
 		}
 		b.WriteString("    steps:\n")

@@ -7,33 +7,32 @@ import (
 	"time"
 )
 
-// Act is one thing that people do: a command that they type, and how that is disturbed,
-// or something that they do by hand.
+// Act is one action of a person: a typed command and its disturbance, or manual work.
 type Act struct {
-	// of acode; own stands for the id of the session
+	// args are the arguments of acode; own means the id of the session.
 	args []string
-	// against the process that args start
+	// blow disturbs the process that args start.
 	blow blow
-	// typed in another terminal meanwhile
+	// beside is typed in another terminal meanwhile.
 	beside []string
-	// for that, a command must run first
+	// amid means that a command must run before beside is typed.
 	amid bool
-	// when that is typed, as in a blow
+	// later is the time until beside is typed, as in a blow.
 	later time.Duration
-	// to open questions, at a terminal; empty without one
+	// says is the answer to open questions at a terminal; empty means no terminal.
 	says string
-	// it is done after what the last stop asks for
+	// heeds means that the person first follows the advice of the last stop.
 	heeds bool
-	// instead of args
+	// hand is manual work instead of args.
 	hand deed
-	// of what is done by hand
+	// choice selects a variant of the manual work.
 	choice int
 }
 
-// deed is something that a person does without acode.
+// deed is manual work without acode.
 type deed string
 
-// What people do by hand.
+// The kinds of manual work.
 const (
 	edits     deed = "edits a file"
 	moves     deed = "moves the workspace"
@@ -41,19 +40,19 @@ const (
 	waits     deed = "waits until nothing runs"
 )
 
-// own is the id of the session, where a person types it.
+// own is the place of the session's id in arguments.
 const own = "ID"
 
-// blow ends processes at an instant that nobody counts.
+// blow sends signals to processes at a random instant.
 type blow struct {
-	// of the victims; empty strikes nobody
+	// whom names the victims; empty means none.
 	whom    string
 	signals []syscall.Signal
-	// a command must run first
+	// amid means that a command must run first.
 	amid bool
-	// since the start, or since a command was seen
+	// after is measured from the start, or from when a command was seen.
 	after time.Duration
-	// between two signals
+	// gap is the time between two signals.
 	gap time.Duration
 }
 
@@ -66,14 +65,14 @@ const (
 	onAll        = "everything"
 )
 
-// String is the act as a report shows it.
+// String returns the act for a report.
 func (a Act) String() string {
 	if a.hand != "" {
-		return fmt.Sprintf("somebody %s (%d)", a.hand, a.choice)
+		return fmt.Sprintf("a person %s (%d)", a.hand, a.choice)
 	}
 	text := "acode " + strings.Join(a.args, " ")
 	if a.says != "" {
-		text += " on a terminal, where somebody says " + a.says
+		text += " on a terminal, where a person says " + a.says
 	}
 	if a.beside != nil {
 		text += fmt.Sprintf(", after %v acode %s", a.later, strings.Join(a.beside, " "))
@@ -84,7 +83,7 @@ func (a Act) String() string {
 	return text
 }
 
-// String says what a blow does.
+// String returns the blow for a report.
 func (b blow) String() string {
 	var names []string
 	for _, s := range b.signals {

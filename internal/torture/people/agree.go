@@ -15,11 +15,11 @@ import (
 	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
-// agree checks that exit status, output and store say the same of the session after a
-// process that was alone. was is what the store held before.
+// agree checks that exit status, output and store agree about the session after a process
+// that ran alone. was is the content of the store before.
 func (s *Scenario) agree(t *typed, was journal) error {
 	if s.nobody && t.exit() == scene.ExitLocked {
-		s.Breach("acode %s is locked out by nobody", t.args[0])
+		s.Breach("acode %s is locked out although no other process runs", t.args[0])
 	}
 	switch {
 	case slices.Contains(t.args, s.otherFile()):
@@ -37,7 +37,8 @@ func (s *Scenario) agree(t *typed, was journal) error {
 func (s *Scenario) agreeOnState(t *typed, was journal) {
 	want := statesOf(t.exit())
 	if s.astray && t.exit() == scene.ExitNoneToCarry {
-		want = append(want, was.state) // it is elsewhere
+		// The session's workspace is elsewhere.
+		want = append(want, was.state)
 	}
 	if !slices.Contains(want, s.now.state) {
 		s.Breach("acode %s ends with %d, the session is %q", t.args[0], t.exit(), s.now.state)
@@ -60,16 +61,16 @@ func (s *Scenario) agreeOnState(t *typed, was journal) {
 	}
 }
 
-// agreeOnOther checks that a session of somebody else is completed, or refused.
+// agreeOnOther checks that another person's session is completed or refused.
 func (s *Scenario) agreeOnOther(t *typed, was journal) {
 	more := s.now.others[len(was.others):]
 	if want := map[int]int{scene.ExitDone: 1}[t.exit()]; len(more) != want || want == 1 && more[0] != "completed" || s.now.seq != was.seq {
-		s.Breach("acode run of somebody else ends with %d, its session is %q", t.exit(), more)
+		s.Breach("another person's acode run ends with %d, its session is %q", t.exit(), more)
 	}
 }
 
-// statesOf gives the states in which a process that ends with a status leaves the
-// session; empty is no session at all.
+// statesOf returns the states in which a process with this exit status leaves the
+// session; empty means no session.
 func statesOf(exit int) []string {
 	open := []string{"created", "planning", "awaiting_approval", "executing", "paused"}
 	over := []string{"completed", "failed", "cancelled"}
@@ -87,11 +88,11 @@ func statesOf(exit int) []string {
 	case scene.ExitFailed:
 		return []string{"paused", "failed"}
 	}
-	return append(open, "") // untouched, or a signal came before there was a session
+	// The session is unchanged, or a signal came before it existed.
+	return append(open, "")
 }
 
-// agreeOnDecision checks that a decision did what it says, and that one that was refused
-// did nothing.
+// agreeOnDecision checks that a decision had its effect, and that a refused one had none.
 func (s *Scenario) agreeOnDecision(t *typed, was journal) error {
 	verb := t.args[0]
 	commanded := slices.Contains(t.args, "--command")
@@ -119,8 +120,9 @@ func (s *Scenario) agreeOnDecision(t *typed, was journal) error {
 	return nil
 }
 
-// judgeResults checks that a cancel kept the result of each command that ended by itself:
-// nothing ran any more, and nobody had ended a command or killed a supervisor.
+// judgeResults checks that a cancel kept the result of each command that ended by itself.
+// It applies only if no process ran any more, and no person had ended a command or killed
+// a supervisor.
 func (s *Scenario) judgeResults() error {
 	b, err := os.ReadFile(s.Ledger())
 	if err != nil || !s.nobody || s.Excused+s.ended > 0 {
@@ -134,8 +136,8 @@ func (s *Scenario) judgeResults() error {
 	return nil
 }
 
-// countDecision counts what people decided, also where somebody else executed meanwhile.
-// One that was killed may have taken effect.
+// countDecision counts the decisions of people, also while another process executed. A
+// killed decision may have taken effect.
 func (s *Scenario) countDecision(t *typed) {
 	if p := t.person; p != nil {
 		s.approved += p.yes
@@ -152,10 +154,10 @@ func (s *Scenario) countDecision(t *typed) {
 	}
 }
 
-// shown is what a command that looks says of the session, as JSON.
+// shown matches the session in the JSON output of a read command.
 var shown = regexp.MustCompile(`"state":"(\w+)".*"last_seq":(\d+)`)
 
-// agreeOnView checks that what a command that looks says is what the store holds.
+// agreeOnView checks that the output of a read command agrees with the store.
 func (s *Scenario) agreeOnView(t *typed, was journal) {
 	if was.seq != s.now.seq {
 		s.Breach("acode %s changes the session", strings.Join(t.args, " "))
@@ -165,13 +167,14 @@ func (s *Scenario) agreeOnView(t *typed, was journal) {
 		s.Breach("acode %s ends with %d", strings.Join(t.args, " "), t.exit())
 	}
 	m := shown.FindStringSubmatch(t.out.String())
-	ours := named || len(s.now.others) == 0 // else it may be about somebody else's
+	// Otherwise the output may be about another person's session.
+	ours := named || len(s.now.others) == 0
 	if m != nil && ours && slices.Contains(t.args, jsonFlag) && (m[1] != s.now.state || number(m[2]) != s.now.seq) {
 		s.Breach("acode %s says %s at %s, the session is %s at %d", strings.Join(t.args, " "), m[1], m[2], s.now.state, s.now.seq)
 	}
 }
 
-// verify lets acode check its store, which must be sound whatever happened to it.
+// verify runs acode verify. The store must be sound after any history.
 func (s *Scenario) verify(ctx context.Context) error {
 	t := s.begin(ctx, []string{"verify"})
 	if err := s.await(t); err != nil {
@@ -183,8 +186,8 @@ func (s *Scenario) verify(ctx context.Context) error {
 	return nil
 }
 
-// whole gives the digests of everything in workspace and store that only what executes
-// may change; nil while somebody is there who may change it.
+// whole returns the digests of all files in workspace and store that only an execution
+// may change. It returns nil while a process runs that may change them.
 func (s *Scenario) whole() (map[string]string, error) {
 	if len(s.Left()) > 0 {
 		return nil, nil
@@ -193,7 +196,8 @@ func (s *Scenario) whole() (map[string]string, error) {
 	for _, root := range []string{s.Workspace(), s.Home()} {
 		err := filepath.WalkDir(root, func(at string, d fs.DirEntry, err error) error {
 			if err != nil {
-				return nil // it is not there
+				// The file does not exist.
+				return nil
 			}
 			if !d.Type().IsRegular() || filepath.Dir(at) == filepath.Join(s.Home(), "log") || strings.HasSuffix(at, "-shm") {
 				all[at] = d.Type().String()
@@ -214,7 +218,7 @@ func (s *Scenario) whole() (map[string]string, error) {
 	return all, nil
 }
 
-// unchanged checks that commands that only look change no byte.
+// unchanged checks that read commands change no byte.
 func (s *Scenario) unchanged(all []*typed, before map[string]string) error {
 	if before == nil || slices.ContainsFunc(all, func(t *typed) bool { return !t.reads() }) {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/acode-dev/acode/internal/torture/model"
 )
 
-// does carries out what a person does without acode. Files and directories are left alone
-// while something of the session still runs.
+// does performs manual work. Files and directories stay unchanged while a process of the
+// session runs.
 func (s *Scenario) does(a Act) error {
 	switch a.hand {
 	case lookAfter:
@@ -48,8 +48,8 @@ func (s *Scenario) killSupervisors() {
 	}
 }
 
-// shutDown sends a signal to everything that runs here beside t, and to t: what ends the
-// machine does the same. It reports whether a command or its supervisor was among them.
+// shutDown sends a signal to t and to all other processes of this place, like the
+// shutdown of a machine. It reports whether a command or its supervisor was among them.
 func (s *Scenario) shutDown(t *typed, sig syscall.Signal) (commands bool) {
 	for _, p := range s.Left() {
 		if p.PID == t.cmd.Process.Pid {
@@ -64,7 +64,7 @@ func (s *Scenario) shutDown(t *typed, sig syscall.Signal) (commands bool) {
 	return commands
 }
 
-// edit changes a file that no step to come touches, removes it, or makes a new one.
+// edit changes or removes a file that no later step touches, or makes a new file.
 func (s *Scenario) edit(choice int) error {
 	names := s.free()
 	if len(names) == 0 || choice%4 == 0 {
@@ -85,7 +85,7 @@ func (s *Scenario) edit(choice int) error {
 	return s.make(name, *f)
 }
 
-// make writes a file as a person does.
+// make writes a file by hand.
 func (s *Scenario) make(name string, f model.File) error {
 	s.tell("   writes %s", name)
 	s.own[name] = &f
@@ -96,7 +96,7 @@ func (s *Scenario) make(name string, f model.File) error {
 	return errors.Join(os.WriteFile(at, []byte(f.Data), 0o600), os.Chmod(at, f.Mode))
 }
 
-// free gives the files that are there and that no step which is not done changes.
+// free returns the existing files that no unfinished step changes.
 func (s *Scenario) free() []string {
 	var busy []string
 	for _, st := range s.All() {

@@ -9,21 +9,21 @@ import (
 	"github.com/acode-dev/acode/internal/torture/model"
 )
 
-// Bounds of what people do in one scenario.
+// Bounds of the acts in one scenario.
 const (
 	leastActs = 3
 	mostActs  = 10
 )
 
-// habits draw acts one after the other.
+// habits draws acts one after the other.
 type habits struct {
 	model.Dice
-	// of the plan
+	// policy is the plan's.
 	policy string
 }
 
-// Draw draws what people do with a session of p, from its run on. The same numbers give
-// the same.
+// Draw draws the acts of people with a session of p, starting with its run. Equal seeds
+// give equal acts.
 func Draw(p model.Plan, rng *rand.Rand) []Act {
 	d := &habits{model.Dice{Rand: rng}, p.Policy}
 	all := []Act{d.seated(Act{args: []string{"run", "--plan", "FILE"}, blow: d.blow()})}
@@ -33,7 +33,7 @@ func Draw(p model.Plan, rng *rand.Rand) []Act {
 	return all
 }
 
-// Cancelled is what people do who leave a command running, and then end it.
+// Cancelled returns the acts of a person who leaves a command running and then ends it.
 func Cancelled() []Act {
 	interrupt := blow{whom: onAcode, signals: []syscall.Signal{syscall.SIGINT}, amid: true}
 	return []Act{{args: []string{"run", "--plan", "FILE"}, blow: interrupt}, {args: []string{"session", "cancel", own, "--command"}}}
@@ -45,8 +45,8 @@ const (
 	longestGrace  = 250 * time.Millisecond
 )
 
-// Shutdowns draws how a session of p is carried out on a machine that goes down again and
-// again: everything gets TERM, HUP or INT, and soon afterwards KILL.
+// Shutdowns draws acts on a machine that shuts down repeatedly: all processes get TERM,
+// HUP or INT, and soon afterwards KILL.
 func Shutdowns(p model.Plan, rng *rand.Rand) []Act {
 	d := &habits{model.Dice{Rand: rng}, p.Policy}
 	all := []Act{{args: []string{"run", "--plan", "FILE"}, blow: d.shutdown()}}
@@ -56,13 +56,13 @@ func Shutdowns(p model.Plan, rng *rand.Rand) []Act {
 	return all
 }
 
-// shutdown draws a signal for everything, and when KILL follows.
+// shutdown draws a signal for all processes, and the time until KILL.
 func (d *habits) shutdown() blow {
 	return blow{whom: onAll, signals: []syscall.Signal{d.asks(), syscall.SIGKILL}, amid: !d.One(4), after: d.upTo(300 * time.Millisecond), gap: d.upTo(longestGrace)}
 }
 
-// Cancels draws how a session of p is cancelled: while it is carried out, or after it was
-// left in any way, with its command still running or over.
+// Cancels draws acts that cancel a session of p while it executes or after it was left,
+// with its command running or ended.
 func Cancels(p model.Plan, rng *rand.Rand) []Act {
 	d := &habits{model.Dice{Rand: rng}, p.Policy}
 	cancel := append([]string{"session", "cancel", own}, d.form()...)
@@ -82,8 +82,8 @@ func Cancels(p model.Plan, rng *rand.Rand) []Act {
 	return append(all, Act{args: cancel})
 }
 
-// leaving draws how a session is left: most often in the middle of a command, which runs
-// on.
+// leaving draws a way to leave a session: most often in the middle of a command, which
+// continues.
 func (d *habits) leaving() blow {
 	switch d.IntN(4) {
 	case 0:
@@ -97,28 +97,32 @@ func (d *habits) leaving() blow {
 // habit draws acts that people do one after the other.
 func (d *habits) habit() []Act {
 	switch d.IntN(8) {
-	case 0: // what was left running is ended
+	// The person ends a command that still runs.
+	case 0:
 		return []Act{d.resumed(onAcode, d.asks()), {args: d.ends()}}
-	case 1: // a yes is given, twice, and lost again
+	// The person approves twice, and the approval is lost again.
+	case 1:
 		yes := Act{args: append([]string{"approve", own}, d.form()...)}
 		return []Act{yes, yes, d.seated(Act{args: d.resume(), blow: d.blow()})}
-	case 2: // nobody can know
+	// The outcome of the command is unknowable.
+	case 2:
 		return []Act{d.resumed(onBoth, syscall.SIGKILL), {args: append([]string{"resume", truthful}, d.form()...)}}
 	}
 	return []Act{d.act()}
 }
 
-// resumed is a resume that somebody interrupts in the middle of a command.
+// resumed returns a resume that is interrupted in the middle of a command.
 func (d *habits) resumed(whom string, sig syscall.Signal) Act {
 	return d.seated(Act{heeds: true, args: d.resume(), blow: blow{whom: whom, signals: []syscall.Signal{sig}, amid: true, after: d.upTo(50 * time.Millisecond)}})
 }
 
-// ends draws a command that ends commands.
+// ends draws arguments that end commands.
 func (d *habits) ends() []string {
 	args := []string{"session", "cancel", own}
 	switch {
 	case d.One(4):
-	case d.policy == "continue": // where the rest would go on at once, in another order
+	// With this policy the other steps would continue at once, in another order.
+	case d.policy == "continue":
 		return d.reader()
 	default:
 		args = append(args, "--command")
@@ -153,7 +157,7 @@ func (d *habits) act() Act {
 	return d.seated(Act{heeds: !d.One(4), args: d.resume(), blow: d.blow()})
 }
 
-// seated has somebody at a terminal for an act, now and then, who says no or yes.
+// seated sometimes puts a person who says no or yes at a terminal.
 func (d *habits) seated(a Act) Act {
 	if d.One(2) && !slices.Contains(a.args, jsonFlag) {
 		a.says, a.heeds = d.Pick("yes", "yes", "yes", "no"), false
@@ -161,14 +165,14 @@ func (d *habits) seated(a Act) Act {
 	return a
 }
 
-// reader draws a command that only looks.
+// reader draws a command that only reads.
 func (d *habits) reader() []string {
 	all := [][]string{{"status", own}, {"session", "list"}, {"session", "show", own}, {"session", "show", own, "-v"}, {"session", "history", own},
 		{"session", "export", own}, {"session", "unlock", own}, {"verify"}, {"resume", "--dry-run", own}, {"status"}}
 	return append(slices.Clone(all[d.IntN(len(all))]), d.form()...)
 }
 
-// decision draws a command that says what shall become of the session.
+// decision draws a command that decides about the session.
 func (d *habits) decision() []string {
 	args := []string{"approve", own}
 	switch d.IntN(12) {
@@ -188,7 +192,8 @@ func (d *habits) resume() []string {
 	}
 	some := []string{"--yes", "--on-changes=continue", "--on-changes=continue", "--on-changes=abort", "--in-progress=rollback", "--in-progress=retry",
 		"--in-progress=prompt", "--restart-step", truthful, "--wait=2s", "--timeout=300ms", "--force"}
-	if d.policy == "continue" { // which it would carry out where they must not be
+	// This policy would execute steps where the model does not allow it.
+	if d.policy == "continue" {
 		some = some[:len(some)-1]
 	}
 	for range d.IntN(4) {
@@ -199,11 +204,11 @@ func (d *habits) resume() []string {
 	return append(args, d.form()...)
 }
 
-// truthful is the flag with which a person says what became of a command that nobody else
-// knows about.
+// truthful is the flag with which a person reports the outcome of a command with an
+// unknown outcome.
 const truthful = "--uncertain=<rerun|done|fail>"
 
-// form draws how a command shall say what it says.
+// form draws flags for the form of the output.
 func (d *habits) form() []string {
 	switch d.IntN(8) {
 	case 0, 1:
@@ -216,7 +221,8 @@ func (d *habits) form() []string {
 	return nil
 }
 
-// blow draws whom a process loses, and when; often early, when it looks at what there is.
+// blow draws the victims and the time of a blow, often early, while a process reads the
+// existing state.
 func (d *habits) blow() blow {
 	if d.One(6) {
 		return blow{}
@@ -224,7 +230,8 @@ func (d *habits) blow() blow {
 	longest := []time.Duration{20 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond, 800 * time.Millisecond}
 	b := blow{after: d.upTo(longest[d.IntN(len(longest))]), amid: !d.One(4)}
 	switch d.IntN(9) {
-	case 8: // as a laptop that sleeps
+	// This is like a sleeping laptop.
+	case 8:
 		b.whom, b.signals, b.gap = onGroup, []syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT}, d.upTo(500*time.Millisecond)
 	case 0, 1:
 		b.whom, b.signals = onAcode, []syscall.Signal{d.asks()}
@@ -250,7 +257,7 @@ func (d *habits) asks() syscall.Signal {
 	return []syscall.Signal{syscall.SIGINT, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}[d.IntN(4)]
 }
 
-// upTo draws a time, in milliseconds.
+// upTo draws a duration in whole milliseconds.
 func (d *habits) upTo(longest time.Duration) time.Duration {
 	return time.Duration(d.Int64N(int64(longest/time.Millisecond)+1)) * time.Millisecond
 }

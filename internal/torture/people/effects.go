@@ -12,8 +12,8 @@ import (
 	"github.com/acode-dev/acode/internal/torture/model"
 )
 
-// judgeEffects holds ledger and journal against one another: no attempt acts twice, a
-// step acts again only where its attempt failed, and what is done has acted.
+// judgeEffects compares ledger and journal. No attempt acts twice, a step acts again only
+// if its attempt failed, and completed steps have acted.
 func (s *Scenario) judgeEffects() error {
 	b, err := os.ReadFile(s.Ledger())
 	if err != nil {
@@ -42,9 +42,9 @@ func (s *Scenario) judgeEffects() error {
 	return nil
 }
 
-// excused reports whether an attempt that acted may be followed by another one: where the
-// step says so, or where it was ended and has no check. A check and a person have looked
-// into the ledger.
+// excused reports whether another attempt may follow one that acted. This is so if the
+// step's policy allows it, or if the attempt was ended and has no check. A check or a
+// person would have read the ledger.
 func (s *Scenario) excused(st model.Step, attempt int) bool {
 	next, _ := s.now.find("StepStarted", st.Name(), attempt+1)
 	switch next.by {
@@ -56,18 +56,18 @@ func (s *Scenario) excused(st model.Step, attempt int) bool {
 	return false
 }
 
-// declared reports whether a step that has not acted is done because it says so itself.
+// declared reports whether a step that has not acted is done by its own policy.
 func (s *Scenario) declared(st model.Step) bool {
 	return st.OnInterrupt() == "done" && slices.ContainsFunc(s.now.events, func(e event) bool {
 		return e.kind == "StepCompleted" && e.step == st.Name() && e.by == "policy"
 	})
 }
 
-// codeCancelled is how a step failed that its session was cancelled before.
+// codeCancelled is the code of a step that failed because its session was cancelled.
 const codeCancelled = "ACODE-SESSION-001"
 
-// judgeLast finds what the journal leaves open of a session that is over: steps in
-// progress, and effects of which it says nothing.
+// judgeLast finds the gaps in the journal of a finished session: steps in progress, and
+// effects without a record.
 func (s *Scenario) judgeLast(acted map[string][]int) {
 	if !s.now.over() {
 		return
@@ -82,14 +82,14 @@ func (s *Scenario) judgeLast(acted map[string][]int) {
 			failed, fails := s.now.find("StepFailed", name, n)
 			known := s.now.has("StepCompleted", name, n) || s.now.has("StepUnknown", name, n) || fails && failed.code != codeCancelled
 			if !known {
-				s.Lost = append(s.Lost, fmt.Sprintf("what attempt %d of %s did", n, name))
+				s.Lost = append(s.Lost, fmt.Sprintf("the effect of attempt %d of %s", n, name))
 			}
 		}
 	}
 }
 
-// countReceiptsOf counts the outcomes that nobody could know, and receipts. That a check
-// is asked about a command which acode ended is no such outcome.
+// countReceiptsOf counts receipts and unknowable outcomes. An outcome does not count if
+// acode ended the command and then runs its check.
 func (s *Scenario) countReceiptsOf() {
 	receipts := map[string]int{}
 	for _, e := range s.now.events {
@@ -105,11 +105,11 @@ func (s *Scenario) countReceiptsOf() {
 	s.CountReceipts(receipts)
 }
 
-// judgeFailures finds steps that failed although nobody ended their command.
+// judgeFailures finds failed steps whose command was not ended.
 func (s *Scenario) judgeFailures() {
 	n := 0
 	for _, e := range s.now.events {
-		rightly := e.step == s.Fails || slices.ContainsFunc(s.Steps, func(st model.Step) bool { return st.Name() == e.step && st.Mended })
+		rightly := e.step == s.Fails || slices.ContainsFunc(s.Steps, func(st model.Step) bool { return st.Name() == e.step && st.Repaired })
 		if e.kind == "StepFailed" && e.code != codeCancelled && !rightly {
 			n++
 		}
@@ -119,8 +119,8 @@ func (s *Scenario) judgeFailures() {
 	}
 }
 
-// judgeApprovals checks that each gate was passed with one approval of its own, for that
-// epoch, and that a person had typed it.
+// judgeApprovals checks that each gate was passed with its own approval for that epoch,
+// and that a person had typed it.
 func (s *Scenario) judgeApprovals() {
 	granted, all := map[event]int{}, 0
 	for _, e := range s.now.events {
@@ -145,8 +145,8 @@ func (s *Scenario) asks(name string) bool {
 	return slices.ContainsFunc(s.Steps, func(st model.Step) bool { return st.Name() == name && st.Asks() })
 }
 
-// judgeWorkspace compares the workspace with what the steps that are done make of it, and
-// people.
+// judgeWorkspace compares the workspace with the result of the completed steps and of
+// manual work.
 func (s *Scenario) judgeWorkspace() error {
 	s.judgeTemporary()
 	n := s.now.done(s.Plan)
@@ -157,7 +157,7 @@ func (s *Scenario) judgeWorkspace() error {
 	return s.compareSome(want, s.Steps[n])
 }
 
-// withOwn adds what people made of files.
+// withOwn adds the manual changes of files.
 func (s *Scenario) withOwn(t model.Tree) model.Tree {
 	t = maps.Clone(t)
 	for name, f := range s.own {
@@ -191,6 +191,7 @@ func (s *Scenario) judgeTemporary() {
 		if err == nil && strings.HasPrefix(d.Name(), ".acode-") {
 			s.Breach("a temporary file is left: %s", at)
 		}
-		return nil // what cannot be walked the comparison finds
+		// The comparison finds unreadable directories.
+		return nil
 	})
 }

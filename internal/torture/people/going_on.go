@@ -12,10 +12,10 @@ import (
 	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
-// idleRounds is how often people go on as they are told without getting anywhere.
+// idleRounds is how often people follow the advice without progress.
 const idleRounds = 6
 
-// goOn does what acode proposes until the session is over.
+// goOn follows acode's advice until the session is over.
 func (s *Scenario) goOn(ctx context.Context) error {
 	for idle, before := 0, ""; s.Stuck == ""; {
 		if s.atItsEnd() {
@@ -24,7 +24,7 @@ func (s *Scenario) goOn(ctx context.Context) error {
 		if is := s.progress(); is != before {
 			idle, before = 0, is
 		} else if idle++; idle > idleRounds {
-			s.Stuck = fmt.Sprintf("nothing came of going on %d times", idleRounds)
+			s.Stuck = fmt.Sprintf("no progress after following the advice %d times", idleRounds)
 			return nil
 		}
 		if err := s.follow(ctx); err != nil {
@@ -34,7 +34,7 @@ func (s *Scenario) goOn(ctx context.Context) error {
 	return nil
 }
 
-// progress is what changes when a session gets on.
+// progress returns a text that changes whenever the session makes progress.
 func (s *Scenario) progress() string {
 	approvals := 0
 	for _, e := range s.now.events {
@@ -45,19 +45,19 @@ func (s *Scenario) progress() string {
 	return fmt.Sprint(s.now.state, s.now.done(s.Plan), approvals, s.Broken(), len(s.answers))
 }
 
-// atItsEnd reports whether nothing is left to do. A plan that fails rightly pauses there.
+// atItsEnd reports whether no step remains. A plan that must fail pauses there.
 func (s *Scenario) atItsEnd() bool {
 	return s.now.over() || s.Fails != "" && s.now.status[s.Fails] == "failed" && s.now.done(s.Plan) == len(s.Steps)
 }
 
-// follow does what the last stop proposes.
+// follow follows the advice of the last stop.
 func (s *Scenario) follow(ctx context.Context) error {
 	proposed, err := s.proposed()
 	if err != nil {
 		return err
 	}
 	for _, args := range proposed {
-		s.tell("-- goes on: acode %s", strings.Join(args, " "))
+		s.tell("-- continues: acode %s", strings.Join(args, " "))
 		if err := s.types(ctx, Act{args: args}); err != nil {
 			return err
 		}
@@ -65,7 +65,8 @@ func (s *Scenario) follow(ctx context.Context) error {
 	return nil
 }
 
-// proposed gives the commands with which a person goes on. Who was told nothing resumes.
+// proposed returns the commands with which a person continues. Without advice a person
+// resumes.
 func (s *Scenario) proposed() ([][]string, error) {
 	if s.now.short == "" {
 		return [][]string{{"run", "--plan", s.PlanFile()}}, nil
@@ -74,7 +75,7 @@ func (s *Scenario) proposed() ([][]string, error) {
 		return [][]string{{"resume"}}, nil
 	}
 	if s.last.exit() == scene.ExitFailed {
-		if err := s.mend(); err != nil {
+		if err := s.repair(); err != nil {
 			return nil, err
 		}
 	}
@@ -86,18 +87,19 @@ func (s *Scenario) proposed() ([][]string, error) {
 	return commands, nil
 }
 
-// mend mends what a command needs, where it is broken.
-func (s *Scenario) mend() error {
+// repair repairs the cause of a failing command, if it is broken.
+func (s *Scenario) repair() error {
 	if !s.Broken() {
 		return nil
 	}
-	if err := os.WriteFile(s.Mended(), nil, 0o644); err != nil {
-		return fmt.Errorf("mend: %w", err)
+	if err := os.WriteFile(s.Repaired(), nil, 0o644); err != nil {
+		return fmt.Errorf("repair: %w", err)
 	}
 	return nil
 }
 
-// heed gives the answer that the last stop waits for, or mends what it fails for.
+// heed gives the answer that the last stop waits for, or repairs the cause of its
+// failure.
 func (s *Scenario) heed(ctx context.Context) error {
 	switch {
 	case s.last == nil || s.last.killed():
@@ -106,22 +108,22 @@ func (s *Scenario) heed(ctx context.Context) error {
 		s.tell("-- heeds: acode approve")
 		return s.types(ctx, Act{args: []string{"approve", own}})
 	case s.last.exit() == scene.ExitFailed:
-		return s.mend()
+		return s.repair()
 	}
 	return nil
 }
 
-// judgeAsked checks that somebody other than acode changed the files that it asks about.
+// judgeAsked checks that acode asks only about files that acode did not change itself.
 func (s *Scenario) judgeAsked(names []string) {
 	for _, name := range names {
 		if !s.explained(name) {
-			s.Breach("asks about %s, which nobody changed", name)
+			s.Breach("asks about %s, which neither a person nor a cut-off command changed", name)
 		}
 	}
 }
 
-// explained reports whether a file may differ from what the session knows: a command
-// changed it that was cut off from its receipt, or a person did.
+// explained reports whether a file may differ from the session's knowledge: a command
+// that was cut off from its receipt changed it, or a person did.
 func (s *Scenario) explained(name string) bool {
 	if _, edited := s.own[name]; edited {
 		return true
@@ -135,8 +137,8 @@ func (s *Scenario) explained(name string) bool {
 	return false
 }
 
-// meant fills in what a proposal, or an act, leaves to whoever types it. Where nothing is
-// uncertain there is nothing to say about it.
+// meant replaces the placeholders of advice or of an act. If no outcome is uncertain, it
+// removes the flag for it.
 func (s *Scenario) meant(args []string) ([]string, error) {
 	i := slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, "--uncertain=<") })
 	if i < 0 {
@@ -144,15 +146,16 @@ func (s *Scenario) meant(args []string) ([]string, error) {
 	}
 	end := i + 1
 	if end < len(args) && args[end] == "or" {
-		end += 3 // or --capture TASK/STEP=VALUE
+		// The alternative is --capture TASK/STEP=VALUE.
+		end += 3
 	}
 	truth, err := s.truth()
 	return s.filled(slices.Replace(slices.Clone(args), i, end, truth...)), err
 }
 
-// truth says what became of the command whose outcome acode cannot know, as a person
-// types it; nil where there is none. The value of a capture that was torn is that of the
-// whole command. What was half done to files the person undoes, or completes.
+// truth returns a person's answer about the command with an unknown outcome, or nil if
+// there is none. For a torn capture the value is that of the whole command. The person
+// undoes or completes half-done changes of files.
 func (s *Scenario) truth() ([]string, error) {
 	ledger, err := os.ReadFile(s.Ledger())
 	if err != nil {
@@ -170,9 +173,8 @@ func (s *Scenario) truth() ([]string, error) {
 	return nil, nil
 }
 
-// tidy brings the files that a command changes to where the answer about it says that
-// they are: a shutdown may have cut the command off. While a command runs its files are
-// left alone.
+// tidy makes the files of a command agree with the answer about it, because a shutdown
+// may have cut the command off. While a command runs, its files stay unchanged.
 func (s *Scenario) tidy(name, verdict string) error {
 	if len(s.CommandsLeft()) > 0 {
 		return nil
@@ -180,13 +182,13 @@ func (s *Scenario) tidy(name, verdict string) error {
 	return s.Tidy(name, verdict)
 }
 
-// next is how a stop says how to go on; proposal is a command in it.
+// next matches the advice of a stop; proposal matches a command in it.
 var (
 	next     = regexp.MustCompile(`(?m)^(?:Continue with|hint): (.+)$`)
 	proposal = regexp.MustCompile(`\bacode ([^,;&\n]+)`)
 )
 
-// advice is the text in which a process says how to go on.
+// advice returns a process's text about how to continue.
 func (t *typed) advice() string {
 	if r, err := t.lines(); err == nil && slices.Contains(t.args, jsonFlag) {
 		return r.Next
@@ -197,8 +199,7 @@ func (t *typed) advice() string {
 	return ""
 }
 
-// proposals gives the commands that a text proposes, in their order, as a shell takes
-// them.
+// proposals returns the commands of a text in their order, split like a shell.
 func proposals(text string) [][]string {
 	var all [][]string
 	for _, m := range proposal.FindAllStringSubmatch(text, -1) {
@@ -207,7 +208,7 @@ func proposals(text string) [][]string {
 	return all
 }
 
-// words splits a line as a shell does that knows single quotes and nothing else.
+// words splits a line like a shell that knows only single quotes.
 func words(line string) []string {
 	var all []string
 	quoted := false

@@ -10,18 +10,18 @@ import (
 	"github.com/acode-dev/acode/internal/torture/model"
 )
 
-// journal is what sqlite3 reads from a copy of the store of one scenario.
+// journal is the content of a copy of the store of one scenario, as sqlite3 reads it.
 type journal struct {
 	integrity string
 	sessions  int
-	// states of the sessions of somebody else
+	// others holds the states of another person's sessions.
 	others       []string
 	short, state string
-	// of the last event
+	// seq is that of the last event.
 	seq int
-	// of steps, as the projection has it
+	// status holds the statuses of steps, as the projection has them.
 	status map[string]string
-	// those that concern a step
+	// events holds the events about a step.
 	events []event
 }
 
@@ -31,24 +31,24 @@ type event struct {
 	epoch   int
 	step    string
 	attempt int
-	// the epoch that may use an approval
+	// usable is the epoch that may use an approval.
 	usable int
-	// who ordered or declared it
+	// by names the source of an order or declaration.
 	by string
-	// of a failure
+	// code is that of a failure.
 	code string
 }
 
-// other is the plan of somebody else, who works in the same workspace.
+// other is the plan of another person, who works in the same workspace.
 const (
 	otherTask = "Feed the quokka"
 	other     = "version: 1\ntask: " + otherTask + "\ntasks: [{id: feed, steps: [{id: grass, run: sleep 0.2}]}]\n"
 )
 
-// otherFile is where the plan of somebody else is.
+// otherFile returns the path of the other person's plan.
 func (s *Scenario) otherFile() string { return filepath.Join(s.Root, "other.yml") }
 
-// journalQuery asks for everything that the judge of a scenario wants to know.
+// journalQuery reads everything that the judge of a scenario needs.
 const journalQuery = `PRAGMA integrity_check;
 CREATE TEMP TABLE ours AS SELECT * FROM sessions WHERE task <> '` + otherTask + `';
 SELECT 'other', state FROM sessions WHERE task = '` + otherTask + `';
@@ -88,16 +88,17 @@ func (j *journal) add(f []string) {
 
 // number reads a number that sqlite3 wrote.
 func number(s string) int {
-	n, _ := strconv.Atoi(s) // the query gives nothing else
+	// The query returns only numbers.
+	n, _ := strconv.Atoi(s)
 	return n
 }
 
-// over reports whether the session can never go on.
+// over reports whether the session can never continue.
 func (j journal) over() bool {
 	return j.state == "completed" || j.state == "failed" || j.state == "cancelled"
 }
 
-// done counts the steps of p that have a receipt and go no further.
+// done counts the steps of p with a receipt, up to the first one without.
 func (j journal) done(p model.Plan) int {
 	n := 0
 	for _, s := range p.Steps {
@@ -108,7 +109,7 @@ func (j journal) done(p model.Plan) int {
 	return n
 }
 
-// find gives the event of a kind about an attempt of a step.
+// find returns the event of a kind about an attempt of a step.
 func (j journal) find(kind, step string, attempt int) (event, bool) {
 	for _, e := range j.events {
 		if e.kind == kind && e.step == step && e.attempt == attempt {
@@ -124,11 +125,10 @@ func (j journal) has(kind, step string, attempt int) bool {
 	return ok
 }
 
-// ledgerKey is how a line of the ledger begins.
+// ledgerKey matches the beginning of a line of the ledger.
 var ledgerKey = regexp.MustCompile(`^v1:[0-9a-f-]{36}:(.+)/main:([0-9]+)`)
 
-// attempts gives the attempts of each step that are in a ledger, in the order in which
-// they came.
+// attempts returns the attempts of each step in a ledger, in their order.
 func attempts(ledger string) map[string][]int {
 	all := map[string][]int{}
 	for line := range strings.Lines(ledger) {

@@ -1,14 +1,13 @@
-// Package people does with sessions what people do, at random, and judges what comes of
-// it.
+// Package people plays random actions of people with sessions and judges the results.
 //
-// Draw draws what is typed, by two at a time, who loses which process at instants that
-// nobody counts, and what is changed by hand. A Scenario carries that out and then goes
-// on as acode proposes until the session is over. It holds each exit status against the
-// store, each line of JSON against the status, what only looks against every byte there
-// is, and in the end the ledger against the journal.
+// Draw draws commands of up to two people at once, signals to processes at random
+// instants, and manual changes. A Scenario performs these acts and then follows acode's
+// advice until the session is over. It compares each exit status with the store, each
+// line of JSON with the status, and the bytes of all files before and after commands that
+// only read. In the end it compares the ledger with the journal.
 //
-// Equal draws give equal acts, but no two scenarios of them are alike: when a blow falls
-// is up to the machine.
+// Equal draws give equal acts, but no two scenarios are alike: the machine decides when a
+// blow falls.
 package people
 
 import (
@@ -26,41 +25,44 @@ import (
 	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
-// Scenario is a session among people: what they type, how it is disturbed, and how they
-// go on afterwards until it is over.
+// Scenario is a session with people: their commands, the disturbances, and the way to its
+// end.
 type Scenario struct {
 	scene.Case
 	acts []Act
-	// as it was when somebody looked last
+	// now is the content of the store at the last look.
 	now journal
-	// the process that executed the session last, if nobody did anything since
+	// last is the process that executed the session last, if no person did anything
+	// since.
 	last *typed
-	// steps of which people said what became of them
+	// answers holds the steps whose outcome people reported.
 	answers map[string]bool
-	// each thing that was done, and what came of it
+	// told lists each action and its result.
 	told []string
-	// steps whose command was cut off from its receipt
+	// cut holds the steps whose command was cut off from its receipt.
 	cut map[string]bool
-	// what people made of files; nil: removed
+	// own holds files changed by hand; nil means removed.
 	own map[string]*model.File
-	// nothing of the scenario ran when the last command was typed
+	// nobody means that no process of the scenario ran when the last command was typed.
 	nobody bool
-	// the workspace was moved, and the session has not gone on there yet
+	// astray means that the workspace was moved, and the session has not continued there
+	// yet.
 	astray bool
-	// how often people may have ended a command
+	// ended is how often people may have ended a command.
 	ended int
-	// how often they approved
+	// approved is how often people approved.
 	approved int
 }
 
-// New gives the scenario of acts in a place, of whose plan they were drawn.
+// New returns the scenario of acts in a place. The acts must have been drawn for the plan
+// of the place.
 func New(at scene.Place, acts []Act) *Scenario {
 	return &Scenario{Case: scene.Case{Place: at}, acts: acts, cut: map[string]bool{}, own: map[string]*model.File{}}
 }
 
-// Play carries the scenario out from an empty directory. What was wrong stands in the
-// scenario then, and the directory stays; else that is removed. An error says that
-// nothing could be judged. One scenario is played once.
+// Play performs the scenario from an empty directory. It records breaches in the scenario
+// and removes the directory if there are none. An error means that the scenario could not
+// be judged. Each scenario can be played once.
 func (s *Scenario) Play(ctx context.Context) error {
 	if err := errors.Join(os.RemoveAll(s.Root), s.Prepare(s.YAML()), os.WriteFile(s.otherFile(), []byte(other), 0o644)); err != nil {
 		return err
@@ -71,7 +73,7 @@ func (s *Scenario) Play(ctx context.Context) error {
 	return os.RemoveAll(s.Root)
 }
 
-// carry carries the acts out, goes on to the end as acode proposes, and judges that.
+// carry performs the acts, follows acode's advice to the end, and judges the end.
 func (s *Scenario) carry(ctx context.Context) error {
 	defer s.killLeft()
 	s.answers = map[string]bool{}
@@ -87,23 +89,23 @@ func (s *Scenario) carry(ctx context.Context) error {
 	return s.judgeEnd(ctx)
 }
 
-// killLeft ends whatever a scenario that went wrong left.
+// killLeft ends all remaining processes of a scenario.
 func (s *Scenario) killLeft() {
 	for _, p := range slices.Backward(s.Left()) {
-		_ = syscall.Kill(p.PID, syscall.SIGKILL) // it may have ended meanwhile
+		// The process may have ended.
+		_ = syscall.Kill(p.PID, syscall.SIGKILL)
 	}
 }
 
-// Report is all that was done, and what came of it, for people who look for the reason of
-// a breach.
+// Report returns all actions and their results, to find the cause of a breach.
 func (s *Scenario) Report() string { return strings.Join(s.told, "\n") }
 
-// tell keeps a line of the report.
+// tell adds a line to the report.
 func (s *Scenario) tell(format string, args ...any) {
 	s.told = append(s.told, fmt.Sprintf(format, args...))
 }
 
-// perform carries one act out, and looks at what it left.
+// perform performs one act and checks its results.
 func (s *Scenario) perform(ctx context.Context, a Act) error {
 	if a.heeds {
 		if err := s.heed(ctx); err != nil {
@@ -117,7 +119,7 @@ func (s *Scenario) perform(ctx context.Context, a Act) error {
 	return s.types(ctx, a)
 }
 
-// types starts what is typed, disturbs it and waits for its end.
+// types starts a typed command, disturbs it and waits for its end.
 func (s *Scenario) types(ctx context.Context, a Act) error {
 	args, err := s.meant(a.args)
 	if err != nil {
@@ -130,7 +132,7 @@ func (s *Scenario) types(ctx context.Context, a Act) error {
 	s.nobody = before != nil
 	all := []*typed{s.start(ctx, args, a.says)}
 	if a.beside != nil {
-		// it may be over by then
+		// The outcome may be known by then.
 		beside := slices.DeleteFunc(slices.Clone(a.beside), func(s string) bool { return s == truthful })
 		s.instant(all[0], a.amid, a.later)
 		all = append(all, s.begin(ctx, s.filled(beside)))
@@ -152,7 +154,7 @@ func (s *Scenario) command(ctx context.Context, args ...string) *exec.Cmd {
 	return s.Program(ctx, append([]string{s.Acode}, args...))
 }
 
-// start starts acode, on a terminal where somebody is there to say something.
+// start starts acode, on a terminal if says is not empty.
 func (s *Scenario) start(ctx context.Context, args []string, says string) *typed {
 	if says != "" {
 		return s.beginOnTerminal(ctx, args, says)
@@ -160,10 +162,11 @@ func (s *Scenario) start(ctx context.Context, args []string, says string) *typed
 	return s.begin(ctx, args)
 }
 
-// await waits for a process and judges what it said.
+// await waits for a process and judges its output.
 func (s *Scenario) await(t *typed) error {
 	if !t.pause(scene.ProcessLimit) {
-		_ = t.cmd.Process.Kill() // it is waited for next
+		// The loop waits for it next.
+		_ = t.cmd.Process.Kill()
 		<-t.done
 		s.Stuck = fmt.Sprintf("acode %s took longer than %v", strings.Join(t.args, " "), scene.ProcessLimit)
 	}
@@ -175,8 +178,8 @@ func (s *Scenario) await(t *typed) error {
 	return nil
 }
 
-// filled puts what a person knows into the place of what stands for it. Without a session
-// there is no id to type.
+// filled replaces placeholders by the values that a person knows. Without a session it
+// omits the id.
 func (s *Scenario) filled(args []string) []string {
 	var all []string
 	for _, a := range args {
@@ -200,7 +203,7 @@ func (s *Scenario) filled(args []string) []string {
 	return all
 }
 
-// strike waits until the blow is due and deals it to whoever is there.
+// strike waits until the blow is due and sends its signals to the victims.
 func (s *Scenario) strike(t *typed, b blow) {
 	for i, sig := range b.signals {
 		if i == 0 && s.instant(t, b.amid, b.after) || i > 0 && t.pause(b.gap) {
@@ -208,7 +211,9 @@ func (s *Scenario) strike(t *typed, b blow) {
 		}
 		if b.whom == onAll {
 			s.Killed++
-			if s.shutDown(t, sig) { // a command, or its supervisor: below nohup acode goes on after a hangup
+			// A command or its supervisor got the signal. Under nohup acode itself
+			// continues after a hangup.
+			if s.shutDown(t, sig) {
 				s.Excused++
 			}
 		}
@@ -221,11 +226,12 @@ func (s *Scenario) strike(t *typed, b blow) {
 		}
 	}
 	if len(b.signals) > 1 && b.signals[0] != syscall.SIGSTOP && b.whom != onAll {
-		s.ended++ // the second one ends the command
+		// The second signal ends the command.
+		s.ended++
 	}
 }
 
-// instant waits for an instant, or until t has ended, which it reports.
+// instant waits for an instant or until t has ended. It reports whether t has ended.
 func (s *Scenario) instant(t *typed, amid bool, after time.Duration) (ended bool) {
 	for amid && len(s.commands(t)) == 0 {
 		if t.pause(glance) {
@@ -235,15 +241,15 @@ func (s *Scenario) instant(t *typed, amid bool, after time.Duration) (ended bool
 	return t.pause(after)
 }
 
-// glance is how long nobody looks for a command.
+// glance is the interval between two looks for a command.
 const glance = 5 * time.Millisecond
 
-// commands gives the commands of the session that run beside t.
+// commands returns the commands of the session that run beside t.
 func (s *Scenario) commands(t *typed) []scene.Process {
 	return slices.DeleteFunc(s.CommandsLeft(), func(p scene.Process) bool { return p.PID == t.cmd.Process.Pid })
 }
 
-// look reads what processes left, and holds it against what they said.
+// look reads the state after processes, and compares it with their output.
 func (s *Scenario) look(ctx context.Context, all []*typed) error {
 	j, err := s.readJournal(ctx)
 	if err != nil {
@@ -273,10 +279,10 @@ func (s *Scenario) look(ctx context.Context, all []*typed) error {
 	return s.verify(ctx)
 }
 
-// leftLimit is how long what a session started may live on after its end.
+// leftLimit is how long the processes of a session may run after its end.
 const leftLimit = 8 * time.Second
 
-// awaitNobody waits until no process of the scenario is left.
+// awaitNobody waits until no process of the scenario remains.
 func (s *Scenario) awaitNobody() {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -295,7 +301,7 @@ func (s *Scenario) awaitNobody() {
 	}
 }
 
-// judgeEnd looks at the end of the scenario, without a word from acode.
+// judgeEnd checks the end of the scenario from outside acode.
 func (s *Scenario) judgeEnd(ctx context.Context) error {
 	j, err := s.readJournal(ctx)
 	if err != nil {
@@ -308,7 +314,7 @@ func (s *Scenario) judgeEnd(ctx context.Context) error {
 	case j.sessions != 1:
 		s.Breach("the store has %d sessions", j.sessions)
 	case slices.ContainsFunc(j.others, func(state string) bool { return state != "completed" }):
-		s.Breach("sessions of somebody else are %q", j.others)
+		s.Breach("sessions of another person are %q", j.others)
 	}
 	return errors.Join(s.judgeEffects(), s.judgeWorkspace(), s.CompareReceipts(ctx, len(s.own) > 0))
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
-// The tests are in the package itself: what is judged are processes and journals that no
-// scenario shows at will.
+// The tests are in the package itself, because they judge processes and journals that no
+// scenario produces on demand.
 
-// A scenario is the same each time but for the instants that nobody counts.
+// A seed always gives the same scenario, except for its instants.
 func TestScenariosAreDrawnAlike(t *testing.T) {
 	for n := uint64(1); n <= 20; n++ {
 		drawn := func() (model.Plan, []Act) {
@@ -32,7 +32,7 @@ func TestScenariosAreDrawnAlike(t *testing.T) {
 	}
 }
 
-// What is typed next stands in what acode says.
+// The advice of acode contains the next command.
 func TestProposals(t *testing.T) {
 	tests := map[string]string{
 		"acode resume w2y35b":                                      "[[resume w2y35b]]",
@@ -52,8 +52,8 @@ func TestProposals(t *testing.T) {
 	}
 }
 
-// Attempts that acted twice or for nothing, gates without an approval and failures that
-// nobody caused are found.
+// The judge finds attempts that acted twice or without a record, gates without an
+// approval, and failures without a cause.
 func TestJudgeOfEffects(t *testing.T) {
 	act := model.Fixed().Steps[3].Name()
 	gate := "publish-the-result/ask-before-publishing"
@@ -101,7 +101,7 @@ func TestJudgeOfEffects(t *testing.T) {
 	}
 }
 
-// What a process says is judged whatever it was.
+// The judge checks the output of every kind of process.
 func TestJudgeOfWhatIsSaid(t *testing.T) {
 	result := `{"type":"result","state":"paused","exit":%d,"next":"acode resume w2y35b"}` + "\n"
 	tests := map[string]struct {

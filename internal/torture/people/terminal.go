@@ -11,23 +11,23 @@ import (
 	"github.com/creack/pty"
 )
 
-// dialogue is a person at the terminal of one process, who answers what it asks. Its
-// fields are read when that has ended.
+// dialogue is a person at the terminal of one process who answers its questions. Its
+// fields may be read after the process has ended.
 type dialogue struct {
 	scenario *Scenario
 	screen   io.ReadWriteCloser
-	// to an open question: yes or no
+	// says is the answer to an open question: yes or no.
 	says string
-	// all that the terminal showed
+	// saw is all output of the terminal.
 	saw string
-	// how often that was said to an open question
+	// yes counts the answers to open questions.
 	yes int
-	// steps of which the person said what became of them
+	// told lists the steps whose outcome the person reported.
 	told []string
 }
 
-// beginOnTerminal starts acode with args on a terminal of its own, with somebody who says
-// yes or no to open questions, and goes on otherwise.
+// beginOnTerminal starts acode with args on its own terminal. A person there answers open
+// questions with says, and otherwise lets acode continue.
 func (s *Scenario) beginOnTerminal(ctx context.Context, args []string, says string) *typed {
 	t := &typed{args: args, cmd: s.command(ctx, args...), done: make(chan struct{})}
 	t.cmd.Env = append(t.cmd.Env, "TERM=xterm-256color")
@@ -45,33 +45,36 @@ func (s *Scenario) beginOnTerminal(ctx context.Context, args []string, says stri
 	go func() {
 		defer close(t.done)
 		t.failed = t.cmd.Wait()
-		<-talked // the terminal hangs up with its last process
+		// The terminal hangs up with its last process.
+		<-talked
 		_ = screen.Close()
 		t.out.WriteString(strings.ReplaceAll(t.person.saw, "\r\n", "\n"))
 	}()
 	return t
 }
 
-// talk reads the terminal until that hangs up, and answers each question as soon as it
-// stands there.
+// talk reads the terminal until it hangs up, and answers each question as soon as it
+// appears.
 func (d *dialogue) talk(ctx context.Context) {
 	b := make([]byte, 4096)
 	for {
 		n, err := d.screen.Read(b)
 		d.saw += string(b[:n])
 		if answer := d.answer(ctx); answer != "" {
-			_, _ = io.WriteString(d.screen, answer+"\n") // whoever asked may have ended
+			// The process may have ended.
+			_, _ = io.WriteString(d.screen, answer+"\n")
 		}
 		if err != nil {
-			return // EIO: nobody has the terminal any more
+			// EIO means that no process has the terminal any more.
+			return
 		}
 	}
 }
 
-// doubted is how acode names the step of which nobody can know.
+// doubted matches acode's question about a step with an unknown outcome.
 var doubted = regexp.MustCompile(`Nobody can know whether (\S+) \(`)
 
-// answer is what the person types now; empty when nothing is asked.
+// answer returns the person's next input, or "" without a question.
 func (d *dialogue) answer(ctx context.Context) string {
 	asks := func(end string) bool { return strings.HasSuffix(d.saw, end+" ") }
 	switch {
@@ -101,7 +104,7 @@ func (d *dialogue) answer(ctx context.Context) string {
 	return "l"
 }
 
-// verdict looks up what became of the command of a step whose outcome nobody can know.
+// verdict returns the true outcome of a step's command with an unknown outcome.
 func (s *Scenario) verdict(ctx context.Context, name string) (string, error) {
 	j, err := s.readJournal(ctx)
 	if err != nil {
@@ -114,8 +117,8 @@ func (s *Scenario) verdict(ctx context.Context, name string) (string, error) {
 	return j.verdict(name, attempts(string(ledger))), nil
 }
 
-// verdict says what became of the last attempt of a step that nobody can know about;
-// empty where there is none.
+// verdict returns the true outcome of the last attempt with an unknown outcome of a step,
+// or "" if there is none.
 func (j journal) verdict(name string, acted map[string][]int) string {
 	for _, e := range slices.Backward(j.events) {
 		if e.kind != "StepUnknown" || e.step != name {

@@ -21,19 +21,19 @@ type typed struct {
 	args     []string
 	cmd      *exec.Cmd
 	out, err bytes.Buffer
-	// closed when it has ended
+	// done is closed when the command has ended.
 	done chan struct{}
-	// of starting it or of waiting for it; set once done is closed
+	// failed is the error of starting or waiting; it is set once done is closed.
 	failed error
 	struck []syscall.Signal
-	// at its terminal; nil for nobody
+	// person is at its terminal; nil means no person.
 	person *dialogue
 }
 
-// outputLimit is how long whatever a process leaves may keep its output open.
+// outputLimit is how long the children of a process may keep its output open.
 const outputLimit = 5 * time.Second
 
-// begin starts acode with args, in a process group of its own.
+// begin starts acode with args in its own process group.
 func (s *Scenario) begin(ctx context.Context, args []string) *typed {
 	t := &typed{args: args, cmd: s.command(ctx, args...), done: make(chan struct{})}
 	t.cmd.Stdout, t.cmd.Stderr, t.cmd.WaitDelay = &t.out, &t.err, outputLimit
@@ -49,7 +49,7 @@ func (s *Scenario) begin(ctx context.Context, args []string) *typed {
 	return t
 }
 
-// pause waits for so long, or until t has ended, which it reports.
+// pause waits for d or until t has ended. It reports whether t has ended.
 func (t *typed) pause(d time.Duration) (ended bool) {
 	select {
 	case <-t.done:
@@ -59,7 +59,7 @@ func (t *typed) pause(d time.Duration) (ended bool) {
 	}
 }
 
-// signal sends sig to the process, or to its group; not to one that has ended.
+// signal sends sig to the process or to its group, unless the process has ended.
 func (t *typed) signal(sig syscall.Signal, group bool) {
 	select {
 	case <-t.done:
@@ -75,31 +75,32 @@ func (t *typed) signal(sig syscall.Signal, group bool) {
 	}
 }
 
-// exit gives the exit status; exitKilled for a process that a signal ended.
+// exit returns the exit status; it is exitKilled for a process that a signal ended.
 func (t *typed) exit() int { return t.cmd.ProcessState.ExitCode() }
 
-// killed reports whether a signal ended the process; one that it could not answer yet
-// counts.
+// killed reports whether a signal ended the process, even one that it could not handle
+// yet.
 func (t *typed) killed() bool { return t.exit() == scene.ExitKilled }
 
-// executes reports whether the command carries a session out.
+// executes reports whether the command executes a session.
 func (t *typed) executes() bool {
 	return (t.args[0] == "run" || t.args[0] == "resume") && !slices.Contains(t.args, "--dry-run")
 }
 
-// jsonFlag asks for JSON Lines.
+// jsonFlag selects JSON Lines.
 const jsonFlag = "--json"
 
-// said is the text of a report: what was typed, and what came of it.
+// said returns the command and its result for a report.
 func (t *typed) said() string {
 	return fmt.Sprintf("acode %s: %v\n%s%s", strings.Join(t.args, " "), t.cmd.ProcessState, t.out.String(), t.err.String())
 }
 
-// unclean is what no output may hold: a crash of acode, or a value that nobody wrote out.
+// unclean matches text that no output may contain: a crash of acode, or an unformatted
+// value.
 var unclean = regexp.MustCompile(`panic:|goroutine \d+ \[|runtime error|%!\w?\(|<nil>|0001-01-01|ACODE-INTERNAL`)
 
-// statuses are those that a process of this series may end with, by what was typed; a
-// wrong configuration, a damaged journal and a general failure are none of them.
+// statuses returns the allowed exit statuses of a command. A wrong configuration, a
+// damaged journal and a general failure are not allowed.
 func (t *typed) statuses() []int {
 	switch {
 	case t.executes():
@@ -112,15 +113,15 @@ func (t *typed) statuses() []int {
 	return []int{0, scene.ExitUsage}
 }
 
-// decides reports whether the command says what shall become of a session.
+// decides reports whether the command decides about a session.
 func (t *typed) decides() bool {
 	return t.args[0] == "approve" || t.args[0] == "deny" || slices.Contains(t.args, "cancel")
 }
 
-// reads reports whether the command only looks.
+// reads reports whether the command only reads.
 func (t *typed) reads() bool { return !t.executes() && !t.decides() }
 
-// judge looks at what a process said and how it ended.
+// judge checks the output and the end of a process.
 func (t *typed) judge(breach func(string, ...any)) {
 	if t.failed != nil && !errors.As(t.failed, new(*exec.ExitError)) {
 		breach("acode %s: %v", t.args[0], t.failed)
@@ -151,7 +152,7 @@ type result struct {
 	Exit              int
 }
 
-// lines reads the JSON Lines of a process, and gives the last of them.
+// lines reads the JSON Lines of a process and returns the last of them.
 func (t *typed) lines() (last result, err error) {
 	text := t.out.String()
 	if !strings.HasSuffix(text, "\n") {
@@ -165,7 +166,8 @@ func (t *typed) lines() (last result, err error) {
 			return last, errors.New("a line follows the result")
 		}
 		last = result{}
-		_ = json.Unmarshal([]byte(line), &last) // another kind of line has other fields
+		// Other kinds of lines have other fields.
+		_ = json.Unmarshal([]byte(line), &last)
 	}
 	switch {
 	case !t.executes() || t.exit() == scene.ExitUsage:

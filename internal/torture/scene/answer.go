@@ -2,8 +2,8 @@ package scene
 
 import "fmt"
 
-// Answer is how a person tells acode what became of a command whose outcome is unknown: verdict, which is
-// "done" or "rerun". Of a command that captures the person knows the value.
+// Answer returns the flag that reports a command's outcome to acode. verdict is "done" or
+// "rerun". For a command that captures, the person knows the value.
 func (p Place) Answer(name, verdict string) []string {
 	if s, _ := p.Find(name); s.Captures && verdict == "done" {
 		return []string{"--capture", name + "=" + s.Value}
@@ -11,8 +11,8 @@ func (p Place) Answer(name, verdict string) []string {
 	return []string{"--uncertain=" + name + "=" + verdict}
 }
 
-// Tidy brings the files that the command of a step changes to where the verdict about it says that they
-// are: a kill or a power cut may have left half of what it did.
+// Tidy makes the files of a step's command agree with the verdict, because a kill or a
+// power cut may have left half of the changes.
 func (p Place) Tidy(name, verdict string) error {
 	s, i := p.Find(name)
 	if len(s.Does) == 0 {

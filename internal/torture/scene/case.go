@@ -12,29 +12,36 @@ import (
 	"github.com/acode-dev/acode/internal/torture/model"
 )
 
-// Case is one session that is judged: where it happens, and what was wrong with it.
+// Case is one judged session: its place and its outcome.
 type Case struct {
 	Place
 	Outcome
 }
 
-// Outcome is what a session showed.
+// Outcome holds the findings about a session.
 type Outcome struct {
-	Killed    int      // kills that struck
-	Uncertain int      // outcomes that acode did not know
-	Excused   int      // outcomes that no one could know
-	Lost      []string // steps and files that must be there
-	Repeated  []string // steps that acted, or were completed, more than once
-	Wrong     []string // any other breach
-	Stuck     string   // why nothing leads to the end; empty where it was reached
+	// Killed counts the kills that struck.
+	Killed int
+	// Uncertain counts outcomes that acode did not know.
+	Uncertain int
+	// Excused counts outcomes that are unknowable.
+	Excused int
+	// Lost lists missing steps and files.
+	Lost []string
+	// Repeated lists steps that acted, or were completed, more than once.
+	Repeated []string
+	// Wrong lists all other breaches.
+	Wrong []string
+	// Stuck is the reason why the end was not reached, or "".
+	Stuck string
 }
 
-// Bad reports whether anything was wrong. No outcome may be unknown that could be known.
+// Bad reports whether there was a breach. An unknown outcome must be unknowable.
 func (o Outcome) Bad() bool {
 	return len(o.Lost)+len(o.Repeated)+len(o.Wrong) > 0 || o.Stuck != "" || o.Uncertain > o.Excused
 }
 
-// String says what was wrong; empty for nothing.
+// String returns the breaches, or "".
 func (o Outcome) String() string {
 	var parts []string
 	for what, list := range map[string][]string{"lost": o.Lost, "repeated": o.Repeated, "wrong": o.Wrong} {
@@ -52,12 +59,12 @@ func (o Outcome) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// Breach notes something that is wrong.
+// Breach records a breach.
 func (c *Case) Breach(format string, args ...any) {
 	c.Wrong = append(c.Wrong, fmt.Sprintf(format, args...))
 }
 
-// CountReceipts finds steps that the journal says were completed more than once, by their receipts.
+// CountReceipts finds steps with more than one receipt in the journal.
 func (c *Case) CountReceipts(receipts map[string]int) {
 	for _, name := range slices.Sorted(maps.Keys(receipts)) {
 		if n := receipts[name]; n > 1 {
@@ -66,8 +73,8 @@ func (c *Case) CountReceipts(receipts map[string]int) {
 	}
 }
 
-// CompareTree compares the workspace with what it must be, byte by byte and mode by mode.
-// A leftover temporary file is one file too many.
+// CompareTree compares the workspace with want, in bytes and modes. A leftover temporary
+// file is a breach.
 func (c *Case) CompareTree(want model.Tree) error {
 	seen := map[string]bool{}
 	missing := c.Folders()
@@ -106,7 +113,7 @@ func (c *Case) CompareTree(want model.Tree) error {
 	return nil
 }
 
-// CompareFile compares the file at a path with what want has by a name.
+// CompareFile compares the file at a path with the file called name in want.
 func (c *Case) CompareFile(at, name string, want model.Tree) error {
 	f, ok := want[name]
 	if !ok {

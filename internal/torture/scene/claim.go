@@ -9,23 +9,28 @@ import (
 	"strings"
 )
 
-// Claim is what is known of one attempt of a step's command, from its claim alone.
+// Claim is the knowledge about one attempt of a step's command, from its claim alone.
 type Claim struct {
-	Key        string // of the attempt
-	Supervisor int    // pid of the process that started it
-	Ended      bool   // its end stands recorded
-	path       string
+	// Key is the attempt's key.
+	Key string
+	// Supervisor is the pid of the process that started it.
+	Supervisor int
+	// Ended means that its end was recorded.
+	Ended bool
+	path  string
 }
 
-// ExitAt is where the record of a command's end begins in its claim.
+// ExitAt is the offset of the record of a command's end in its claim.
 const ExitAt = 1536
 
 const (
-	headerAt  = 0
-	blockHead = 4 + 32 // length and digest, before the text of a block
+	headerAt = 0
+	// blockHead holds length and digest, before the text of a block.
+	blockHead = 4 + 32
 )
 
-// LastClaim gives the claim of the last attempt of a step; false says that there is none.
+// LastClaim returns the claim of the last attempt of a step; false means that there is
+// none.
 func (p Place) LastClaim(step string) (last Claim, found bool, err error) {
 	names, err := filepath.Glob(filepath.Join(p.Home(), "commands", "*", "*.claim"))
 	if err != nil {
@@ -60,7 +65,8 @@ func (p Place) LastClaim(step string) (last Claim, found bool, err error) {
 	return last, found, nil
 }
 
-// block reads what stands in a claim at an offset, and reports whether anything whole does.
+// block reads the block at an offset of a claim. It reports whether there is a whole
+// block.
 func block(b []byte, at int, v any) bool {
 	if len(b) < at+blockHead {
 		return false
@@ -70,8 +76,8 @@ func block(b []byte, at int, v any) bool {
 	return n > 0 && n <= len(b) && json.Unmarshal(b[:n], v) == nil
 }
 
-// Output gives what the command wrote, as it is kept beside the claim, and whether the record admits that the end of it
-// may be lost.
+// Output returns the stored output of the command, and whether the record says that its
+// end may be lost.
 func (c Claim) Output() (text string, torn bool, err error) {
 	at := strings.TrimSuffix(c.path, ".claim") + ".out"
 	b, err := os.ReadFile(at)

@@ -9,9 +9,10 @@ import (
 // ProcessLimit is how long one process may take before its session counts as stuck.
 const ProcessLimit = 2 * time.Minute
 
-// Exit statuses of acode. They are written down anew here: acode is what is judged.
+// Exit statuses of acode. They repeat acode's own constants, because acode is under test.
 const (
-	ExitKilled      = -1 // of whatever a signal ended
+	// ExitKilled is the status of a process that a signal ended.
+	ExitKilled      = -1
 	ExitDone        = 0
 	ExitUsage       = 2
 	ExitApproval    = 10
@@ -25,10 +26,10 @@ const (
 	ExitFailed      = 22
 )
 
-// changedFiles is how acode names the files that it asks about.
+// changedFiles matches acode's list of changed files.
 var changedFiles = regexp.MustCompile(`files that the session works on changed: (.+ \(\w+\)); the session is unchanged`)
 
-// ChangedNames gives the files that a refused resume names, in whatever it says; nil for none.
+// ChangedNames returns the files that a refused resume names in its output, or nil.
 func ChangedNames(text string) []string {
 	m := changedFiles.FindStringSubmatch(text)
 	if m == nil {

@@ -1,10 +1,11 @@
-// Package scene is where a session under torture happens, and what anybody can see there without
-// asking acode.
+// Package scene is the place of a tested session, and the observations made there without
+// acode.
 //
-// A Place has the workspace, the store, the ledger that commands append to, and the processes that
-// were left. A Case adds what was found wrong: the package compares the workspace with what a plan
-// makes of it and counts lines and receipts; what has to be there at which moment its callers say. It
-// starts nothing itself but sqlite3, on a copy of the store.
+// A Place has the workspace, the store, the ledger that commands append to, and the
+// remaining processes. A Case adds the findings: it compares the workspace with the plan
+// and counts lines and receipts. The callers decide which effects must exist at which
+// moment. The package runs only tools that read: sqlite3 on a copy of the store, and
+// sha256sum and grep.
 package scene
 
 import (
@@ -20,15 +21,18 @@ import (
 	"github.com/acode-dev/acode/internal/torture/model"
 )
 
-// Place is where a session happens: everything below one directory.
+// Place is the place of a session: everything is below one directory.
 type Place struct {
-	Acode string // path of the program
-	Root  string // the directory
-	Moves int    // how often the workspace was moved
+	// Acode is the path of the program.
+	Acode string
+	// Root is the directory.
+	Root string
+	// Moves is how often the workspace was moved.
+	Moves int
 	model.Plan
 }
 
-// Workspace is where the session works; each move of it gives it another name.
+// Workspace returns the workspace. Each move gives it another name.
 func (p Place) Workspace() string {
 	if p.Moves > 0 {
 		return filepath.Join(p.Root, fmt.Sprintf("workspace moved %d", p.Moves))
@@ -36,29 +40,29 @@ func (p Place) Workspace() string {
 	return filepath.Join(p.Root, "workspace")
 }
 
-// Home is the directory of the store and of commands.
+// Home returns the directory of the store and of commands.
 func (p Place) Home() string { return filepath.Join(p.Root, "home") }
 
-// Ledger is the file that commands append to.
+// Ledger returns the path of the file that commands append to.
 func (p Place) Ledger() string { return filepath.Join(p.Root, "ledger", "ledger") }
 
-// Mended is the file without which some steps fail; people make it.
-func (p Place) Mended() string { return p.Ledger() + model.MendedSuffix }
+// Repaired returns the path of a file that people make. Some steps fail without it.
+func (p Place) Repaired() string { return p.Ledger() + model.RepairedSuffix }
 
-// PlanFile is where Prepare writes the plan.
+// PlanFile returns the path of the plan that Prepare writes.
 func (p Place) PlanFile() string { return filepath.Join(p.Root, "plan.yml") }
 
 func (p Place) database() string { return filepath.Join(p.Home(), "acode.db") }
 
-// Environ is the environment of all that runs here.
+// Environ returns the environment of all programs here.
 func (p Place) Environ() []string {
 	user := filepath.Join(p.Root, "user")
 	return []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8", "HOME=" + user, "XDG_CONFIG_HOME=" + user, "TMPDIR=" + user,
 		"ACODE_HOME=" + p.Home(), model.LedgerVariable + "=" + p.Ledger()}
 }
 
-// Prepare makes the beginning of a session: the workspace, an empty ledger, and text as the plan. What
-// else is there stays.
+// Prepare makes the initial state of a session: the workspace, an empty ledger, and the
+// plan text. Other files stay.
 func (p Place) Prepare(text string) error {
 	for _, dir := range []string{p.Workspace(), filepath.Dir(p.Ledger()), filepath.Join(p.Root, "user")} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -73,7 +77,7 @@ func (p Place) Prepare(text string) error {
 	return errors.Join(os.WriteFile(p.Ledger(), nil, 0o644), os.WriteFile(p.PlanFile(), []byte(text), 0o644))
 }
 
-// Read reads a file of the workspace; nil says that there is none.
+// Read reads a file of the workspace; nil means that it does not exist.
 func (p Place) Read(name string) (*model.File, error) {
 	at := filepath.Join(p.Workspace(), name)
 	b, err := os.ReadFile(at)
@@ -87,8 +91,8 @@ func (p Place) Read(name string) (*model.File, error) {
 	return &model.File{Mode: info.Mode(), Data: string(b)}, nil
 }
 
-// Put makes a path of the workspace what it is in a tree, in the directory of its own that a
-// command makes for it.
+// Put makes a path of the workspace equal to the tree. It creates the directory of the
+// path, like a command.
 func (p Place) Put(name string, want model.Tree) error {
 	at := filepath.Join(p.Workspace(), name)
 	is, err := p.Read(name)
@@ -105,20 +109,21 @@ func (p Place) Put(name string, want model.Tree) error {
 	return errors.Join(err, os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(f.Data), f.Mode), os.Chmod(at, f.Mode))
 }
 
-// Broken reports whether there is still something to mend.
+// Broken reports whether a cause of failure still needs a repair.
 func (p Place) Broken() bool {
-	_, err := os.Lstat(p.Mended())
-	return err != nil && slices.ContainsFunc(p.Steps, func(s model.Step) bool { return s.Mended })
+	_, err := os.Lstat(p.Repaired())
+	return err != nil && slices.ContainsFunc(p.Steps, func(s model.Step) bool { return s.Repaired })
 }
 
-// Program prepares a program as acode is started here. Nothing runs yet.
+// Program prepares a program with the environment of this place.
 func (p Place) Program(ctx context.Context, argv []string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir, cmd.Env = p.Workspace(), p.Environ()
 	return cmd
 }
 
-// Signatures counts the lines that each step has in the ledger, as Count does; without one there are none.
+// Signatures counts the lines of each step in the ledger, as Count does. A missing ledger
+// has none.
 func (p Place) Signatures() (map[string]int, error) {
 	b, err := os.ReadFile(p.Ledger())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

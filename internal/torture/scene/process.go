@@ -11,19 +11,20 @@ import (
 	"github.com/acode-dev/acode/internal/torture/model"
 )
 
-// Process is one that acode, or a command, left.
+// Process is a process that acode or a command left.
 type Process struct {
 	PID  int
 	argv []string
 }
 
-// String names the process in reports.
+// String returns the process for reports.
 func (p Process) String() string { return strconv.Itoa(p.PID) + " " + strings.Join(p.argv, " ") }
 
 // Supervises reports whether the process is a supervisor.
 func (p Process) Supervises() bool { return len(p.argv) > 1 && p.argv[1] == "supervise" }
 
-// Left gives the processes that live in this place: all of them know its ledger.
+// Left returns the processes that run in this place. All of them have its ledger in their
+// environment.
 func (p Place) Left() []Process {
 	names, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
@@ -34,7 +35,8 @@ func (p Place) Left() []Process {
 	for _, name := range names {
 		b, err := os.ReadFile(name)
 		if err != nil || !bytes.Contains(append([]byte{0}, b...), mark) {
-			continue // it is somebody else's, or has ended
+			// The process belongs to another place or has ended.
+			continue
 		}
 		argv, err := os.ReadFile(filepath.Join(filepath.Dir(name), "cmdline"))
 		if err != nil || len(argv) == 0 {
@@ -48,7 +50,7 @@ func (p Place) Left() []Process {
 	return all
 }
 
-// CommandsLeft gives those of the processes that are commands, or were started by one.
+// CommandsLeft returns the remaining commands and their children.
 func (p Place) CommandsLeft() []Process {
 	return slices.DeleteFunc(p.Left(), Process.Supervises)
 }

@@ -19,15 +19,19 @@ import (
 	"github.com/acode-dev/acode/internal/torture/model"
 )
 
-// noted is what a receipt says that a step took note of.
+// noted is the content of a receipt about reads, searches and captures.
 type noted struct {
-	files map[string]string // SHA-256 in hex, by path
-	text  string            // SHA-256 of the matches of a search, in hex
-	value string            // SHA-256 of what was captured, in hex; empty where it was sealed
-	bytes int               // length of what was captured; -1 where nothing was
+	// files holds SHA-256 in hex by path.
+	files map[string]string
+	// text is the SHA-256 of the matches of a search, in hex.
+	text string
+	// value is the SHA-256 of the captured value in hex; empty if it was sealed.
+	value string
+	// bytes is the length of the captured value, or -1 without one.
+	bytes int
 }
 
-// notedQuery asks for all that receipts took note of.
+// notedQuery reads the reads, searches and captures of all receipts.
 const notedQuery = `CREATE TEMP TABLE receipts AS SELECT json_extract(payload, '$.task') || '/' || json_extract(payload, '$.step') AS step, payload
 	FROM events WHERE type = 'StepCompleted' AND json_extract(payload, '$.step') IS NOT NULL
 	AND session IN (SELECT no FROM sessions WHERE task = '` + model.Title + `');
@@ -37,7 +41,7 @@ SELECT 'value', step, json_extract(payload, '$.capture.blob.bytes'),
 	iif(json_extract(payload, '$.capture.blob.sealed'), '', json_extract(payload, '$.capture.blob.hash'))
 	FROM receipts WHERE json_extract(payload, '$.capture.name') IS NOT NULL;`
 
-// notes reads what receipts took note of, by step.
+// notes reads the receipts by step.
 func (p Place) notes(ctx context.Context) (map[string]*noted, error) {
 	out, err := p.Query(ctx, notedQuery)
 	all := map[string]*noted{}
@@ -56,20 +60,23 @@ func (p Place) notes(ctx context.Context) (map[string]*noted, error) {
 			n.files[f[2]] = f[3]
 		case "text":
 			if n.text = f[3]; n.text == "" {
-				raw, _ := hex.DecodeString(f[2]) // hex() gives nothing else
+				// hex() returns only hex digits.
+				raw, _ := hex.DecodeString(f[2])
 				n.text = sum(raw)
 			}
 		case "value":
 			n.value = f[3]
-			n.bytes, _ = strconv.Atoi(f[2]) // 0 for the empty one, which has no length
+			// The empty value has no length and gives 0.
+			n.bytes, _ = strconv.Atoi(f[2])
 		}
 	}
 	return all, err
 }
 
-// CompareReceipts holds the receipts of what was read, searched and captured against the truth: what
-// sha256sum and grep say of the workspace as it was at that step, and what the whole command prints.
-// Files may hold something else than the plan knows where a person changed them: then only captures count.
+// CompareReceipts compares the receipts of reads, searches and captures with the truth.
+// The truth is the result of sha256sum and grep on the workspace at that step, and the
+// whole output of the command. If a person changed files, only captures count, because
+// the plan does not know the content.
 func (c *Case) CompareReceipts(ctx context.Context, changed bool) error {
 	notes, err := c.notes(ctx)
 	if err != nil {
@@ -81,7 +88,7 @@ func (c *Case) CompareReceipts(ctx context.Context, changed bool) error {
 		switch {
 		case n == nil:
 		case s.Captures && (n.bytes != len(s.Value) || n.value != "" && n.value != sum([]byte(s.Value))):
-			c.Breach("%s captured %d bytes that are not what its command prints", s.Name(), n.bytes)
+			c.Breach("%s captured %d bytes that differ from its command's output", s.Name(), n.bytes)
 		case s.Looks != nil && !changed:
 			err = errors.Join(err, c.compareLook(ctx, s, states[i], n))
 		}
@@ -89,7 +96,7 @@ func (c *Case) CompareReceipts(ctx context.Context, changed bool) error {
 	return err
 }
 
-// compareLook compares one receipt with what the tools find in the workspace as it was.
+// compareLook compares one receipt with the results of the tools in the former workspace.
 func (c *Case) compareLook(ctx context.Context, s model.Step, was model.Tree, n *noted) error {
 	dir, err := os.MkdirTemp("", "torture-look-")
 	if err != nil {
@@ -124,7 +131,7 @@ func (c *Case) compareLook(ctx context.Context, s model.Step, was model.Tree, n 
 	return err
 }
 
-// sums gives the SHA-256 of the files that a script of bash lists in dir.
+// sums returns the SHA-256 of the files that a bash script lists in dir.
 func sums(ctx context.Context, dir, script string) (map[string]string, error) {
 	cmd := exec.CommandContext(ctx, "bash", "-c", "{ "+script+"; } | xargs -0r sha256sum -z --")
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "LC_ALL=C.UTF-8")
@@ -141,14 +148,15 @@ func sums(ctx context.Context, dir, script string) (map[string]string, error) {
 	return all, nil
 }
 
-// What a search shows at most, as the guide says.
+// Limits of the output of a search, from the guide.
 const (
 	shownMatches = 64 << 10
 	shownLine    = 400
 	binaryHead   = 8 << 10
 )
 
-// grep gives the lines that match, as a search writes them, and the files that hold them.
+// grep returns the matching lines in the format of a search, and the files that hold
+// them.
 func grep(ctx context.Context, dir string, l model.Look, was model.Tree) (text string, names []string, err error) {
 	args := []string{"-anHZP", "--", strings.ReplaceAll(l.Pattern, "$", `\r*$`)}
 	for _, name := range slices.Sorted(maps.Keys(was)) {
@@ -184,7 +192,7 @@ func grep(ctx context.Context, dir string, l model.Look, was model.Tree) (text s
 	return text, names, nil
 }
 
-// found is a line of grep -nZ: name, number and text.
+// found matches a line of grep -nZ: name, number and text.
 var found = regexp.MustCompile(`(?s)^([^\x00]+)\x00([0-9]+):(.*)$`)
 
 func sum(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }

@@ -15,8 +15,8 @@ import (
 	"github.com/acode-dev/acode/internal/torture/scene"
 )
 
-// A receipt that names another file, other bytes or other lines than sha256sum and grep find is a breach, and
-// so is a captured value that is not the whole one.
+// A receipt is a breach if it names other files, bytes or lines than sha256sum and grep
+// find, or if a captured value is not whole.
 func TestReceiptsAreComparedWithTheTruth(t *testing.T) {
 	p := model.Fixed()
 	hash := func(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }

@@ -11,8 +11,9 @@ import (
 	"strings"
 )
 
-// Query copies the database with its log and asks sqlite3 about the copy, for lines of fields with tabs
-// between them. A database that is not there yet, or has no tables, is a store without sessions.
+// Query copies the database with its log and runs sqlite3 on the copy. It returns lines
+// of fields separated by tabs. A missing database, or one without tables, counts as a
+// store without sessions.
 func (p Place) Query(ctx context.Context, sql string) (string, error) {
 	database := p.database()
 	if _, err := os.Stat(database); errors.Is(err, fs.ErrNotExist) {
