@@ -1,9 +1,8 @@
-// Package arch holds the rules of how the code is laid out, as tests: who imports whom,
-// who reads the clock, what lives at package level, what is documented, who names a
-// command line. Each rule is a function from sources to breaches, so that it can be tried
-// on a planted breach.
+// Package arch checks how the code is laid out. Its rules cover imports, the clock,
+// package-level state, doc comments, prose and texts that name a command line. Each rule
+// is a function from sources to breaches, so a test can try it on a planted breach.
 //
-// To add a package, add its line to Packages; to add a module, its line to Modules.
+// To add a package, add its line to Packages. To add a module, add its line to Modules.
 package arch
 
 import (
@@ -24,33 +23,33 @@ const Module = "github.com/acode-dev/acode"
 
 // File is one parsed Go file.
 type File struct {
-	// slash-separated, relative to the root of the module
+	// Path is relative to the root of the module and separated by slashes.
 	Path string
-	// its folder; "." is the root
+	// Dir is the file's folder; "." is the root.
 	Dir string
-	// a _test.go file
+	// Test reports whether the name ends in _test.go.
 	Test bool
 	AST  *ast.File
 }
 
-// Tree is the Go files of a module, whatever system they are built for.
+// Tree holds the Go files of a module, for all operating systems.
 type Tree struct {
 	Fset  *token.FileSet
 	Files []*File
 }
 
-// Breach is a place where a rule does not hold.
+// Breach is a place that breaks a rule.
 type Breach struct {
-	// file:line:column, or a folder
+	// Place is file:line:column, or a folder.
 	Place string
-	// what is wrong and what to do
+	// Message says which rule is broken and how to fix it.
 	Message string
 }
 
-// String gives place and message.
+// String returns the place and the message.
 func (b Breach) String() string { return b.Place + ": " + b.Message }
 
-// Load parses every Go file below root, without test data, hidden folders and nested
+// Load parses every Go file below root. It skips test data, hidden folders and nested
 // modules.
 func Load(root string) (*Tree, error) {
 	t := &Tree{Fset: token.NewFileSet()}
@@ -80,7 +79,7 @@ func Load(root string) (*Tree, error) {
 	return t, nil
 }
 
-// enter decides whether a folder belongs to the module.
+// enter returns fs.SkipDir for a folder that does not belong to the module.
 func enter(root, name, base string) error {
 	if name == root {
 		return nil
@@ -94,7 +93,7 @@ func enter(root, name, base string) error {
 	return nil
 }
 
-// Parse makes a tree of sources by path.
+// Parse makes a tree from sources by path.
 func Parse(sources map[string]string) (*Tree, error) {
 	t := &Tree{Fset: token.NewFileSet()}
 	for _, name := range sortedKeys(sources) {
@@ -123,12 +122,12 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// code gives the files that are no tests.
+// code returns the files that are not tests.
 func (t *Tree) code() []*File {
 	return slices.DeleteFunc(slices.Clone(t.Files), func(f *File) bool { return f.Test })
 }
 
-// packages groups the files that are no tests by folder.
+// packages groups the files that are not tests by folder.
 func (t *Tree) packages() map[string][]*File {
 	m := map[string][]*File{}
 	for _, f := range t.code() {
@@ -141,5 +140,5 @@ func (t *Tree) breach(at token.Pos, format string, args ...any) Breach {
 	return Breach{Place: t.Fset.Position(at).String(), Message: fmt.Sprintf(format, args...)}
 }
 
-// below reports whether dir is folder or lies in it.
+// below reports whether dir is folder or is inside it.
 func below(dir, folder string) bool { return dir == folder || strings.HasPrefix(dir, folder+"/") }

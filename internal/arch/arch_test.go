@@ -12,7 +12,7 @@ import (
 
 const root = "../.."
 
-// The rules, on the code as it is.
+// TestHouse applies the rules to the code.
 func TestHouse(t *testing.T) {
 	tree, err := arch.Load(root)
 	if err != nil {
@@ -48,7 +48,7 @@ func report(t *testing.T, name string, breaches []arch.Breach) {
 	})
 }
 
-// The module file, and what the program links.
+// TestModule checks go.mod and the packages that the program links.
 func TestModule(t *testing.T) {
 	ours := read(t, filepath.Join(root, "go.mod"))
 	report(t, "go_mod", arch.GoMod(ours))

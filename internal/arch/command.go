@@ -9,34 +9,34 @@ import (
 	"strings"
 )
 
-// doors are the folders whose texts are read by people who type: only they know how a
-// move is typed. Scaffolding types commands too.
+// doors lists the folders whose texts may name a command line. People read the texts of
+// cli and cmd; the others are test scaffolding, which types commands too.
 func doors() []string { return []string{"cli", "cmd", "internal", "bench"} }
 
 var typed = regexp.MustCompile(`\bacode(-sync)? (run|resume|status|session|approve|deny|verify|check|sync|syncer|admin|metrics|config|schema|exit-codes|supervise)\b|(^|[ (=])--[a-z][a-z-]*|(^|[ (])-C\b`)
 
-// Arguments lists the texts that Commands lets pass, by file and by how they begin: the
-// name under which acode starts itself, and options of other programs.
+// Arguments lists the texts that Commands allows, as prefixes by file. They are the name
+// under which acode starts itself, and options of other programs.
 func Arguments() map[string][]string {
 	return map[string][]string{
-		// the supervisor's name in the lock that it holds
+		// The supervisor's name in the lock that it holds.
 		"app/supervise.go": {"acode supervise"},
-		// the flag that sets a key: a door looks for it there
+		// The flag that sets a key. A door looks for it there.
 		"config/key.go": {"--"},
-		// unshare
+		// An option of unshare.
 		"process/process_linux.go": {"--mount-proc"},
-		// curl
+		// An option of curl.
 		"redact/vendor.go": {"--user"},
-		// bash
+		// An option of bash.
 		"shell/text.go": {"--"},
-		// git
+		// An option of git.
 		"workspace/git.go": {"--"},
 	}
 }
 
-// Commands finds texts outside the doors that name a command or an option of acode's
-// command line: an error carries a hint there, and each door says it in its own words.
-// Tests are exempt. An entry of allowed that no text needs is a breach too.
+// Commands finds texts outside the doors that name a command or an option of acode. An
+// error carries a hint there, and each door phrases it. Tests are exempt. An entry of
+// allowed that matches no text is a breach too.
 func Commands(t *Tree, allowed map[string][]string) []Breach {
 	var out []Breach
 	used := map[string]bool{}
@@ -60,7 +60,7 @@ func Commands(t *Tree, allowed map[string][]string) []Breach {
 					used[f.Path+allowed[f.Path][exempt]] = true
 					continue
 				}
-				out = append(out, t.breach(lit.Pos(), "%q names a command line: give a session.Hint, which the doors put into words", found))
+				out = append(out, t.breach(lit.Pos(), "%q names a command line: use a session.Hint, which the doors phrase", found))
 			}
 			return true
 		})

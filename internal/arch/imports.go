@@ -17,15 +17,15 @@ func Layout(t *Tree, packages map[string][]string) []Breach {
 			continue
 		}
 		if _, ok := packages[f.Dir]; !ok && !seen[f.Dir] {
-			out = append(out, Breach{f.Dir, "is not in the table of packages: add it to arch.Packages with what it may import, or put its files elsewhere"})
+			out = append(out, Breach{f.Dir, "is not in the table of packages: add it to arch.Packages with its imports, or move its files"})
 		}
 		seen[f.Dir] = true
 	}
 	return out
 }
 
-// Imports finds imports of ours and of third parties that the tables do not allow. Tests
-// are exempt.
+// Imports finds imports of our packages and of modules that the tables do not allow.
+// Tests are exempt.
 func Imports(t *Tree, packages, modules map[string][]string) []Breach {
 	var out []Breach
 	for _, f := range t.code() {
@@ -38,11 +38,12 @@ func Imports(t *Tree, packages, modules map[string][]string) []Breach {
 	return out
 }
 
-// Idle finds what the tables permit and nothing needs: a folder without Go files, an
-// import that no file of its folder has, an owner that does not use its module. Tests
-// need no permission, and redact is everybody's.
+// Idle finds permissions that the code does not use: a folder without Go files, an import
+// that no file of its folder has, and an owner that does not use its module. Tests need
+// no permission, and every package may import redact.
 func Idle(t *Tree, packages, modules map[string][]string) []Breach {
-	used := map[string][]string{} // imports by folder
+	// The imports of each folder.
+	used := map[string][]string{}
 	for _, f := range t.Files {
 		list := used[f.Dir]
 		if !f.Test {
@@ -74,7 +75,7 @@ func Idle(t *Tree, packages, modules map[string][]string) []Breach {
 	return out
 }
 
-// imports reports whether something in folder uses module.
+// imports reports whether a package in folder uses module.
 func imports(used map[string][]string, folder, module string) bool {
 	for dir, list := range used {
 		if below(dir, folder) && slices.ContainsFunc(list, func(imported string) bool { return below(imported, module) }) {
@@ -92,7 +93,7 @@ func importPath(spec *ast.ImportSpec) string {
 	return p
 }
 
-// judge says what is wrong with an import; empty when nothing is.
+// judge returns the breach of an import, or "" if the import is allowed.
 func judge(dir, imported string, packages, modules map[string][]string) string {
 	if ours, ok := strings.CutPrefix(imported, Module+"/"); ok {
 		return judgeOurs(dir, ours, packages[dir])
@@ -128,7 +129,7 @@ func judgeOurs(dir, ours string, allowed []string) string {
 	return dir + " may import " + strings.Join(allowed, ", ") + " of ours, not " + ours
 }
 
-// owner finds the longest key of modules that imported lies in.
+// owner returns the longest key of modules that contains imported.
 func owner(imported string, modules map[string][]string) string {
 	best := ""
 	for m := range modules {

@@ -12,13 +12,13 @@ func GoMod(text string) []Breach {
 	for _, line := range strings.Split(text, "\n") {
 		word, _, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if word == "replace" || word == "exclude" {
-			out = append(out, Breach{"go.mod", word + " breaks go install for everybody else: choose versions that need none"})
+			out = append(out, Breach{"go.mod", word + " breaks go install for other modules: choose versions that need none"})
 		}
 	}
 	return out
 }
 
-// Required finds the version of module that a go.mod asks for; empty when it does not.
+// Required returns the version of module that a go.mod requires, or "".
 func Required(text, module string) string {
 	for _, line := range strings.Split(text, "\n") {
 		words := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "require "))
@@ -29,7 +29,7 @@ func Required(text, module string) string {
 	return ""
 }
 
-// Libc finds a modernc.org/libc that is not exactly the one that modernc.org/sqlite was
+// Libc finds a modernc.org/libc whose version is not the one that modernc.org/sqlite was
 // generated for. ours and theirs are the texts of the two go.mod files.
 func Libc(ours, theirs string) []Breach {
 	const libc = "modernc.org/libc"
@@ -41,7 +41,7 @@ func Libc(ours, theirs string) []Breach {
 }
 
 // Templates finds packages that link text/template or html/template and are not in users.
-// imports has the imports of each package of the program.
+// imports holds the imports of each package of the program.
 func Templates(imports map[string][]string, users []string) []Breach {
 	var out []Breach
 	for _, p := range sortedKeys(imports) {

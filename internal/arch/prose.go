@@ -10,27 +10,27 @@ import (
 	"strings"
 )
 
-// Limits of prose. Rates are in a thousand words of a folder's comments.
+// Limits of prose. Rates are per thousand words of the comments of a folder.
 const (
-	// nobody, somebody, whoever, whatever
+	// maxVague is the rate for the words of vagueWord.
 	maxVague = 1
-	// what
+	// maxWhat is the rate for one vague pronoun.
 	maxWhat = 3
-	// of a line with a comment of its own
+	// maxColumns is the width of a line that holds only a comment.
 	maxColumns = 90
-	// percent of the lines with comments that have code before it
+	// maxTrailing is the percentage of comment lines that stand behind code.
 	maxTrailing = 15
-	// words
+	// maxSentence is the number of words in a sentence.
 	maxSentence = 35
 )
 
-// Prose counts the words of the comments of one folder.
+// Prose holds the counts of the comments of one folder.
 type Prose struct {
 	Dir                string
 	Words, Vague, What int
-	// with comments; of these with code before it
+	// Lines holds comments. Trailing of them have code before the comment.
 	Lines, Trailing int
-	// lines over 90 columns; sentences over 35 words; archaic words
+	// Wide lines, long sentences and archaic words.
 	Wide, Long, Old        int
 	breaches               []Breach
 	vague, what, trailings []token.Position
@@ -40,17 +40,18 @@ func vagueWord(w string) bool {
 	return slices.Contains([]string{"nobody", "somebody", "whoever", "whatever"}, w)
 }
 
-// old are words that English no longer uses, or not in manuals.
-var old = regexp.MustCompile(`(?i)\b(anew|mend|mends|mended|mending|be it|shall|in vain|stands? recorded|hitherto|therein|thereof|herein|lest|ere|whilst|amiss|naught|nought|alas|betwixt)\b`)
+// old matches words that English no longer uses, or that manuals do not use.
+// The brackets keep the pattern from matching its own text.
+var old = regexp.MustCompile(`(?i)\b([a]new|[m]end|[m]ends|[m]ended|[m]ending|[b]e it|[s]hall|[i]n vain|[s]tands? recorded|[h]itherto|[t]herein|[t]hereof|[h]erein|[l]est|[e]re|[w]hilst|[a]miss|[n]aught|[n]ought|[a]las|[b]etwixt)\b`)
 
 var wordPattern = regexp.MustCompile("`[^`]*`|[\\pL\\pN]+(?:[-'’_./@%][\\pL\\pN]+)*")
 
-// words gives the words of a text in lower case; code between back quotes is one word.
+// words returns the words of a text in lower case. Code between back quotes is one word.
 func words(text string) []string {
 	return wordPattern.FindAllString(strings.ToLower(text), -1)
 }
 
-// sentenceEnd is where a sentence may end; what follows must begin another one.
+// sentenceEnd matches a possible end of a sentence.
 var sentenceEnd = regexp.MustCompile(`[.!?]["')\]*_]*(\s+|$)`)
 
 // sentences splits paragraphs into sentences.
@@ -71,7 +72,7 @@ func sentences(paragraph string) []string {
 	return out
 }
 
-// longSentences gives those sentences of a paragraph that have too many words.
+// longSentences returns the sentences of a paragraph that have too many words.
 func longSentences(paragraph string) []string {
 	return slices.DeleteFunc(sentences(paragraph), func(s string) bool { return len(words(s)) <= maxSentence })
 }
@@ -81,8 +82,7 @@ var (
 	directive = regexp.MustCompile(`^//(go|nolint|lint|export|line)\b`)
 )
 
-// paragraphs splits lines of prose at empty lines and list items. Indented lines of a
-// comment are code.
+// paragraphs splits lines of prose at empty lines and list items.
 func paragraphs(lines []string) []string {
 	var out []string
 	var now []string
@@ -107,7 +107,7 @@ func paragraphs(lines []string) []string {
 	return out
 }
 
-// ReadProse counts the comments of the whole tree, tests too, folder by folder.
+// ReadProse counts the comments of the whole tree by folder, tests included.
 func ReadProse(t *Tree) []*Prose {
 	dirs := map[string]*Prose{}
 	for _, f := range t.Files {
@@ -146,7 +146,8 @@ func (p *Prose) read(t *Tree, f *File) {
 				}
 				l = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(l, "//"), "/*"), "*/")
 				if strings.HasPrefix(l, "\t") || strings.HasPrefix(l, "    ") {
-					l = "" // code
+					// Indented lines of a comment are code.
+					l = ""
 				}
 				lines = append(lines, l)
 			}
@@ -183,7 +184,7 @@ func (p *Prose) text(t *Tree, group *ast.CommentGroup, lines []string) {
 	}
 }
 
-// messages looks for archaic words in the texts of the code.
+// messages finds archaic words in the string literals of the code.
 func (p *Prose) messages(t *Tree, f *File) {
 	ast.Inspect(f.AST, func(n ast.Node) bool {
 		if _, ok := n.(*ast.ImportSpec); ok {
@@ -207,7 +208,7 @@ func (p *Prose) messages(t *Tree, f *File) {
 
 func (p *Prose) add(b Breach) { p.breaches = append(p.breaches, b) }
 
-// Breaches are the places of a folder where its prose is not plain.
+// Breaches returns the places of a folder whose prose is not plain.
 func (p *Prose) Breaches() []Breach {
 	out := slices.Clone(p.breaches)
 	over := func(places []token.Position, n, limit int, what string) {
@@ -226,7 +227,7 @@ func (p *Prose) Breaches() []Breach {
 
 func perThousand(n, rate int) int { return (n*rate + 999) / 1000 }
 
-// codeLines gives the lines of f on which code ends.
+// codeLines returns the lines of f on which code ends.
 func codeLines(t *Tree, f *File) map[int]bool {
 	lines := map[int]bool{}
 	ast.Inspect(f.AST, func(n ast.Node) bool {
@@ -243,7 +244,7 @@ func codeLines(t *Tree, f *File) map[int]bool {
 	return lines
 }
 
-// columns is the width of a line, where a tab is as wide as four letters.
+// columns returns the width of a line. A tab is four columns wide.
 func columns(l string) int { return len([]rune(strings.ReplaceAll(l, "\t", "    "))) }
 
 func start(s string) string {
@@ -259,8 +260,8 @@ var (
 	markdown = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 )
 
-// Documents finds long sentences and archaic words in a document of Markdown; code,
-// tables and headings are not read.
+// Documents finds long sentences and archaic words in a Markdown document. It skips code,
+// tables and headings.
 func Documents(name, text string) []Breach {
 	var out []Breach
 	inFence := false
@@ -278,7 +279,7 @@ func Documents(name, text string) []Breach {
 		block = nil
 	}
 	for i, l := range strings.Split(text, "\n") {
-		if len(block) == 0 && (strings.HasPrefix(l, "    ") || strings.HasPrefix(l, "\t")) { // code
+		if len(block) == 0 && (strings.HasPrefix(l, "    ") || strings.HasPrefix(l, "\t")) {
 			continue
 		}
 		if fence.MatchString(l) {

@@ -8,7 +8,7 @@ import (
 	"github.com/acode-dev/acode/internal/arch"
 )
 
-// The prose of every folder; -v shows the counts.
+// TestProse prints the counts of every folder; run it with -v.
 func TestProse(t *testing.T) {
 	tree, err := arch.Load(root)
 	if err != nil {
@@ -22,7 +22,7 @@ func TestProse(t *testing.T) {
 
 func per(n, of, scale int) float64 { return float64(n*scale) / float64(max(1, of)) }
 
-// The documents: README, docs and CHANGELOG.
+// TestDocuments checks README, docs and CHANGELOG.
 func TestDocuments(t *testing.T) {
 	names, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	if err != nil || len(names) < 5 {
@@ -35,7 +35,7 @@ func TestDocuments(t *testing.T) {
 
 const long = "This sentence has one word more than the thirty-five that a reader can keep in mind at once, because it goes on and on until nobody remembers how it began or why it was ever begun at all."
 
-// Each rule of prose finds a planted breach, and nothing in plain text.
+// Each rule of prose finds a planted breach, and finds none in plain text.
 func TestProsePlanted(t *testing.T) {
 	vague := "// Run waits for nobody. " + "It waits for somebody. "
 	for name, c := range map[string]struct{ source, want string }{
@@ -70,7 +70,7 @@ func TestProsePlanted(t *testing.T) {
 	}
 }
 
-// findsPlanted wants one kind of breach, or none.
+// findsPlanted expects one kind of breach, or none.
 func findsPlanted(t *testing.T, got []arch.Breach, want string) {
 	t.Helper()
 	if want == "" && len(got) > 0 || want != "" && (len(got) == 0 || !strings.Contains(got[0].Message, want)) {

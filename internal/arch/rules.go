@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Clock finds uses of the wall clock outside cmd and cli: others take a now func()
-// time.Time or use timers, so that tests decide what time it is. Tests are exempt.
+// Clock finds uses of the wall clock outside cmd and cli. Other packages take a now
+// func() time.Time or use timers, so that tests set the time. Tests are exempt.
 func Clock(t *Tree) []Breach {
 	banned := []string{"Now", "Since", "Until", "Sleep"}
 	var out []Breach
@@ -27,7 +27,8 @@ func Clock(t *Tree) []Breach {
 	return out
 }
 
-// eachUse calls see for each use of the standard package name in f, whatever f calls it.
+// eachUse calls see for each use of the standard package imported in f, under any local
+// name.
 func eachUse(f *File, imported string, see func(*ast.SelectorExpr)) {
 	local := ""
 	for _, spec := range f.AST.Imports {
@@ -48,7 +49,8 @@ func eachUse(f *File, imported string, see func(*ast.SelectorExpr)) {
 	})
 }
 
-// localName gives the name that a file uses for an import, as far as its path tells.
+// localName returns the name that a file uses for an import. It assumes that a package is
+// named after the last element of its path.
 func localName(spec *ast.ImportSpec) string {
 	if spec.Name != nil {
 		return spec.Name.Name
@@ -56,22 +58,22 @@ func localName(spec *ast.ImportSpec) string {
 	return path.Base(importPath(spec))
 }
 
-// Inits finds init functions: a package does nothing before it is called. Tests are
-// exempt.
+// Inits finds init functions, because a package must do nothing before a caller calls it.
+// Tests are exempt.
 func Inits(t *Tree) []Breach {
 	var out []Breach
 	for _, f := range t.code() {
 		for _, d := range f.AST.Decls {
 			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
-				out = append(out, t.breach(fn.Pos(), "init runs before anybody asked for it: make it a function that main calls"))
+				out = append(out, t.breach(fn.Pos(), "init runs before any caller needs it: make it a function that main calls"))
 			}
 		}
 	}
 	return out
 }
 
-// Names finds variables that are named after a package of ours that their file imports: a
-// session is s or sess. Tests are exempt.
+// Names finds variables named after a package of ours that their file imports. A session
+// is s or sess. Tests are exempt.
 func Names(t *Tree) []Breach {
 	var out []Breach
 	for _, f := range t.code() {
@@ -90,9 +92,9 @@ func Names(t *Tree) []Breach {
 	return out
 }
 
-// declared lists the names of variables that a file declares: by var, :=, range, as
-// parameters, results and receivers. Fields of structs and methods of interfaces are
-// none.
+// declared lists the names of the variables that a file declares by var, :=, range, or as
+// parameters, results and receivers. Fields of structs and methods of interfaces do not
+// count.
 func declared(f *ast.File) []*ast.Ident {
 	var out []*ast.Ident
 	add := func(list ...ast.Expr) {
@@ -133,9 +135,8 @@ func declared(f *ast.File) []*ast.Ident {
 	return out
 }
 
-// Docs finds packages, and exported types, functions, methods, constants and variables,
-// without a doc comment. A comment on a group covers constants and variables in it. Tests
-// are exempt.
+// Docs finds packages and exported declarations without a doc comment. A comment on a
+// group covers its constants and variables. Tests are exempt.
 func Docs(t *Tree) []Breach {
 	var out []Breach
 	pkgs := t.packages()
@@ -172,7 +173,8 @@ func (t *Tree) docs(f *ast.File) []Breach {
 	return out
 }
 
-// receiverExported reports whether a method is seen from outside; every function is.
+// receiverExported reports whether other packages can use a method. It is true for every
+// function.
 func receiverExported(d *ast.FuncDecl) bool {
 	if d.Recv == nil || len(d.Recv.List) == 0 {
 		return true
@@ -181,7 +183,7 @@ func receiverExported(d *ast.FuncDecl) bool {
 	return id == nil || id.IsExported()
 }
 
-// undocumented gives the first exported name of spec that nothing documents, or nil.
+// undocumented returns the first exported name of spec without a doc comment, or nil.
 func undocumented(d *ast.GenDecl, spec ast.Spec) *ast.Ident {
 	switch s := spec.(type) {
 	case *ast.TypeSpec:
@@ -202,11 +204,12 @@ func undocumented(d *ast.GenDecl, spec ast.Spec) *ast.Ident {
 	return nil
 }
 
-// Cited finds invariants of a package comment that no comment of its tests names: what is
-// only claimed is not shown. "D1 to D4" and "F3–F5" name all of them.
+// Cited finds invariants of a package comment that no comment of its tests names. "D1 to
+// D4" and "F3–F5" name all invariants of the range.
 func Cited(t *Tree) []Breach {
 	named := regexp.MustCompile(`\b([A-Z])(\d)(?:(?: to |–)[A-Z]?(\d))?\b`)
-	cited := map[string]map[string]bool{} // by folder
+	// The names that the tests of each folder cite.
+	cited := map[string]map[string]bool{}
 	for _, f := range t.Files {
 		if cited[f.Dir] == nil {
 			cited[f.Dir] = map[string]bool{}
@@ -230,7 +233,7 @@ func Cited(t *Tree) []Breach {
 
 var stated = regexp.MustCompile(`(?m)^\s*([A-Z]\d)  `)
 
-// invariants gives the names of what the package comment in f promises.
+// invariants returns the names of the invariants that the package comment in f states.
 func invariants(f *File) (names []string) {
 	for _, m := range stated.FindAllStringSubmatch(f.AST.Doc.Text(), -1) {
 		names = append(names, m[1])
@@ -238,8 +241,8 @@ func invariants(f *File) (names []string) {
 	return names
 }
 
-// Letters finds an invariant whose letter is that of another package's: what cites it
-// would name both.
+// Letters finds an invariant that shares its letter with another package. A citation
+// would then be ambiguous.
 func Letters(t *Tree) []Breach {
 	owner := map[byte]string{}
 	var out []Breach
@@ -257,8 +260,8 @@ func Letters(t *Tree) []Breach {
 	return out
 }
 
-// cite adds the invariants of matches, each a letter, a number, and the last number of a
-// range or nothing, to names.
+// cite adds the invariants of matches to names. Each match holds a letter, a number, and
+// the last number of a range or "".
 func cite(matches [][]string, names map[string]bool) {
 	for _, m := range matches {
 		for n, last := m[2][0], (m[2] + m[3])[len(m[3])]; n <= last; n++ {

@@ -8,18 +8,18 @@ import (
 	"github.com/acode-dev/acode/internal/arch"
 )
 
-// planted is a source with what a rule must say about it; an empty want is a source that
-// the rule must let pass.
+// planted is a source and the breach that a rule must find in it.
 type planted struct {
 	sources map[string]string
-	// in the only breach; empty: no breach
+	// want is part of the message of the only breach. Empty means that the rule must find
+	// none.
 	want string
 }
 
 func one(path, source string) map[string]string { return map[string]string{path: source} }
 
-// tryRule holds a rule to each planted source: it catches the breach, once, with its
-// place.
+// tryRule applies a rule to each planted source. The rule must find the breach once and
+// name its place.
 func tryRule(t *testing.T, rule func(*arch.Tree) []arch.Breach, cases map[string]planted) {
 	t.Helper()
 	for name, c := range cases {
@@ -111,8 +111,7 @@ func TestImportsRule(t *testing.T) {
 	})
 }
 
-// The table itself lets nobody but app, and the commands of the one program that
-// delivers, see a use case or an adapter of another room.
+// Only app and the commands of acode-sync may import both use cases and adapters.
 func TestOnlyAppSeesBothSides(t *testing.T) {
 	sides := []string{"resume", "engine", "outbox", "local", "remote", "lock", "workspace", "provider/command"}
 	for dir, allowed := range arch.Packages() {
@@ -121,7 +120,7 @@ func TestOnlyAppSeesBothSides(t *testing.T) {
 		}
 		for _, ours := range allowed {
 			if slices.Contains(sides, ours) {
-				t.Errorf("%s may import %s: let app do what it needs", dir, ours)
+				t.Errorf("%s may import %s: let app do this work", dir, ours)
 			}
 		}
 	}
@@ -307,8 +306,7 @@ func TestModuleRules(t *testing.T) {
 	}
 }
 
-// A source that does not parse, or a tree that is not there, is an error, not a clean
-// house.
+// Parse and Load return an error for a source that does not parse and for a missing tree.
 func TestLoadErrors(t *testing.T) {
 	if _, err := arch.Parse(one("a/a.go", "package")); err == nil {
 		t.Errorf("Parse of half a file: got nil, want an error")

@@ -1,28 +1,29 @@
 package arch
 
-// Packages says which packages of ours each package may import besides itself. Tests may
-// import what they like. A folder that is not listed is a breach: a new one needs a noun
-// of the domain.
+// Packages lists the packages of ours that each package may import besides itself. Tests
+// may import any package. A folder that is not listed is a breach; a new package is named
+// after a noun of the domain.
 func Packages() map[string][]string {
 	return map[string][]string{
-		// types and rules
+		// Leaves: types and rules,
 		"session": {},
-		// a second leaf
+		// the redaction of secrets,
 		"redact": {},
-		// a third: os.Root, where it holds
+		// os.Root where the system supports it,
 		"subtree": {},
-		// a fourth: what a shell text reads
+		// how a shell reads a text,
 		"shell": {},
 
-		// a fifth: which process a pid means
+		// and the process that a pid means.
 		"process": {},
 
-		// Use cases declare small interfaces and know no adapter.
+		// Use cases declare small interfaces and import no adapter.
 		"engine": {"session", "redact"},
 		"resume": {"session", "redact"},
 		"outbox": {"session", "redact"},
 
-		// Adapters satisfy those interfaces and know neither use cases nor one another.
+		// Adapters implement those interfaces. They import neither use cases nor one
+		// another.
 		"local":            {"session", "redact", "migrations"},
 		"remote":           {"session", "redact", "migrations"},
 		"lock":             {"session", "redact", "process"},
@@ -30,24 +31,24 @@ func Packages() map[string][]string {
 		"provider/command": {"session", "redact", "subtree", "process"},
 		"migrations":       {},
 
-		// What serves the command line.
+		// Packages that serve the command line.
 		"plan":   {"session", "strictyaml", "shell"},
 		"config": {"session", "strictyaml", "subtree"},
-		// YAML without surprises, with the places of errors
+		// Strict YAML with the places of errors.
 		"strictyaml": {"session", "redact"},
 
-		// Wires use cases to adapters, for every door. Without outbox and remote: what
-		// links app starts quickly, because it links neither PostgreSQL's driver nor
-		// metrics.
+		// app wires use cases to adapters for every door. It does not import outbox and
+		// remote: programs that link app then start quickly, without PostgreSQL's driver
+		// and metrics.
 		"app": {"session", "redact", "shell", "config", "engine", "resume", "local", "lock", "workspace", "provider/command"},
 
-		// Doors see neither use cases nor adapters, and neither does what writes their
-		// answers.
+		// Doors, and the package that writes their answers, import neither use cases nor
+		// adapters.
 		"terminal": {"app", "session", "redact"},
 		"cli":      {"app", "session", "redact", "plan", "config", "terminal", "process"},
 
-		// But for the commands of the one program that delivers, which wire what app must
-		// not link: a source of this store, the syncer and the server.
+		// The commands of acode-sync are the exception. They wire the packages that app
+		// must not link: a source of this store, the syncer and the server.
 		"cli/sync": {"app", "cli", "session", "local", "outbox", "remote", "terminal"},
 
 		// Programs: main functions.
@@ -57,16 +58,16 @@ func Packages() map[string][]string {
 		// Scaffolding of tests; the program never imports it.
 		"internal/arch":  {},
 		"internal/crash": {},
-		// a disk whose power can be cut
+		// A disk whose power can be cut.
 		"internal/disk":    {},
 		"internal/history": {"session"},
 		"internal/script":  {},
-		// a private PostgreSQL
+		// A private PostgreSQL.
 		"internal/pgtest": {},
-		// a proxy that understands its protocol
+		// A proxy that understands the protocol of PostgreSQL.
 		"internal/pgwire": {},
 
-		// Campaigns of tests with a program of their own.
+		// Campaigns of tests, each with its own program.
 		"internal/torture":  {"internal/crash", "internal/disk", "internal/torture/model", "internal/torture/scene", "internal/torture/people"},
 		"internal/campaign": {},
 		"internal/faults":   {},
@@ -77,18 +78,17 @@ func Packages() map[string][]string {
 		"internal/deploy":   {},
 		"internal/install":  {},
 
-		// Rooms of torture.
-		// plans, and where each must end
+		// Parts of torture: plans and the ends that they must reach.
 		"internal/torture/model": {},
-		// where a session happens, and what can be seen there
+		// The place of a session and the observations made there.
 		"internal/torture/scene": {"internal/torture/model"},
-		// what people do, at random
+		// Random actions of people.
 		"internal/torture/people": {"internal/torture/model", "internal/torture/scene"},
 	}
 }
 
-// Modules says which folders may import each third-party module, or its subfolder where
-// that is named; the longest name that fits counts. Tests are exempt.
+// Modules lists the folders that may import each third-party module or subfolder of one.
+// The longest matching name counts. Tests are exempt.
 func Modules() map[string][]string {
 	return map[string][]string{
 		"modernc.org/libc":                   {"local"},
@@ -119,8 +119,8 @@ func Modules() map[string][]string {
 	}
 }
 
-// TemplateUsers are the modules that may link text/template: neither executes a template
-// here, so that the linker still drops methods that nobody calls.
+// TemplateUsers lists the modules that may link text/template. None of them executes a
+// template here, so the linker still drops unused methods.
 func TemplateUsers() []string {
 	return []string{"html/template", "text/template", "github.com/spf13/cobra", "github.com/pressly/goose/v3"}
 }

@@ -7,11 +7,15 @@ import (
 	"strings"
 )
 
-// Variables finds package variables that can change: one without a value, one of a type
-// that exists to change, and one that some file of the package assigns, changes an
-// element of, or gives away by address; also such changes of variables of other packages.
-// What stays are errors, patterns, tables, embedded files and assertions of interfaces.
-// Tests are exempt.
+// Variables finds package variables that can change:
+//   - a variable without a value
+//   - a variable of a type that exists to change
+//   - a variable that a file of the package assigns, changes an element of, or passes by
+//     address
+//   - such changes of variables of other packages
+//
+// Errors, patterns, tables, embedded files and assertions of interfaces remain. Tests are
+// exempt.
 func Variables(t *Tree) []Breach {
 	var out []Breach
 	pkgs := t.packages()
@@ -27,8 +31,8 @@ func Variables(t *Tree) []Breach {
 	return out
 }
 
-// declarations judges the package variables of f by how they are declared, and notes
-// their names in vars.
+// declarations judges the declarations of the package variables of f and adds their names
+// to vars.
 func (t *Tree) declarations(f *ast.File, vars map[string]bool) []Breach {
 	var out []Breach
 	for _, d := range f.Decls {
@@ -56,8 +60,8 @@ func embedded(doc *ast.CommentGroup) bool {
 	return doc != nil && slices.ContainsFunc(doc.List, func(c *ast.Comment) bool { return strings.HasPrefix(c.Text, "//go:embed ") })
 }
 
-// changeable reports whether s has something of sync or sync/atomic, or a channel,
-// outside a function. A sync.OnceValue is a table that is computed late.
+// changeable reports whether s uses sync, sync/atomic or a channel outside a function. A
+// sync.OnceValue is a table that is computed late, so it is allowed.
 func changeable(s *ast.ValueSpec) bool {
 	found := false
 	see := func(n ast.Node) bool {
@@ -82,8 +86,8 @@ func changeable(s *ast.ValueSpec) bool {
 	return found
 }
 
-// changes finds where f changes a variable of its package, named in vars, or of another
-// one.
+// changes finds the places where f changes a variable of its package, named in vars, or
+// of another package.
 func (t *Tree) changes(f *ast.File, vars map[string]bool) []Breach {
 	var out []Breach
 	imported := map[string]bool{}
@@ -97,7 +101,7 @@ func (t *Tree) changes(f *ast.File, vars map[string]bool) []Breach {
 		case vars[id.Name]:
 			out = append(out, t.breach(e.Pos(), "package variable %s is %s here: pass it, or keep it in a struct", id.Name, how))
 		case imported[id.Name]:
-			out = append(out, t.breach(e.Pos(), "a variable of package %s is %s here: it is everybody's", id.Name, how))
+			out = append(out, t.breach(e.Pos(), "a variable of package %s is %s here: all importers share it", id.Name, how))
 		}
 	}
 	ast.Inspect(f, func(n ast.Node) bool {
@@ -128,8 +132,9 @@ func (t *Tree) changes(f *ast.File, vars map[string]bool) []Breach {
 	return out
 }
 
-// handedOut lists what a call gives away by address to a method or to another package, as
-// flags and decoders take it. Functions of the package itself are looked at on their own.
+// handedOut lists the arguments that a call passes by address to a method or to another
+// package, as flags and decoders take them. Functions of the package itself are checked
+// on their own.
 func handedOut(call *ast.CallExpr) []ast.Expr {
 	if _, ok := call.Fun.(*ast.SelectorExpr); !ok {
 		return nil
@@ -161,7 +166,7 @@ func changing(call *ast.CallExpr) bool {
 	return false
 }
 
-// root gives the name at the left of x.f[i], *x and the like; nil when there is none.
+// root returns the name at the left of x.f[i], *x and the like, or nil.
 func root(e ast.Expr) *ast.Ident {
 	for {
 		switch x := e.(type) {
@@ -185,8 +190,8 @@ func root(e ast.Expr) *ast.Ident {
 	}
 }
 
-// packageLevel reports whether id means something declared at package level, in this file
-// or in another one, rather than something that hides it.
+// packageLevel reports whether id refers to a package-level declaration, in this file or
+// in another one.
 func packageLevel(f *ast.File, id *ast.Ident) bool {
 	return id.Obj == nil || f.Scope.Lookup(id.Name) == id.Obj
 }
