@@ -8,7 +8,7 @@ import (
 
 const auditArch = unix.AUDIT_ARCH_X86_64
 
-// legacyCalls gives the calls that newer architectures no longer have.
+// legacyCalls returns the calls that newer architectures no longer have.
 func legacyCalls() map[uint64]shape {
 	const cwd = unix.AT_FDCWD
 	two := func(a [6]uint64) arguments { return twoPaths(cwd, a[0], cwd, a[1], 0) }
@@ -38,7 +38,7 @@ func legacyCalls() map[uint64]shape {
 	}
 }
 
-// skipCall keeps the call that tid is about to make from happening.
+// skipCall prevents the call that tid is about to make.
 func skipCall(tid int) error {
 	var r unix.PtraceRegs
 	if err := unix.PtraceGetRegs(tid, &r); err != nil {
@@ -51,7 +51,7 @@ func skipCall(tid int) error {
 	return nil
 }
 
-// setResult changes what the call that tid comes from has given.
+// setResult replaces the result of the call that tid returns from.
 func setResult(tid int, v int64) error {
 	var r unix.PtraceRegs
 	if err := unix.PtraceGetRegs(tid, &r); err != nil {
@@ -64,7 +64,7 @@ func setResult(tid int, v int64) error {
 	return nil
 }
 
-// setThird changes the third argument of the call that tid is about to make.
+// setThird replaces the third argument of the call that tid is about to make.
 func setThird(tid int, v uint64) error {
 	var r unix.PtraceRegs
 	if err := unix.PtraceGetRegs(tid, &r); err != nil {

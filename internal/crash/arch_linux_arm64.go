@@ -9,14 +9,14 @@ import (
 
 const auditArch = unix.AUDIT_ARCH_AARCH64
 
-// legacyCalls gives the calls that newer architectures no longer have: here, none.
+// legacyCalls returns an empty table, because this architecture has no older calls.
 func legacyCalls() map[uint64]shape { return map[uint64]shape{} }
 
-// regsetSystemCall is NT_ARM_SYSTEM_CALL: the number of the call, which no register
-// holds.
+// regsetSystemCall is NT_ARM_SYSTEM_CALL: the number of the call, which is in no
+// register.
 const regsetSystemCall = 0x404
 
-// skipCall keeps the call that tid is about to make from happening.
+// skipCall prevents the call that tid is about to make.
 func skipCall(tid int) error {
 	none := int32(-1)
 	v := unix.Iovec{Base: (*byte)(unsafe.Pointer(&none)), Len: uint64(unsafe.Sizeof(none))}
@@ -26,7 +26,7 @@ func skipCall(tid int) error {
 	return nil
 }
 
-// setResult changes what the call that tid comes from has given.
+// setResult replaces the result of the call that tid returns from.
 func setResult(tid int, v int64) error {
 	var r unix.PtraceRegsArm64
 	if err := unix.PtraceGetRegSetArm64(tid, unix.NT_PRSTATUS, &r); err != nil {
@@ -39,7 +39,7 @@ func setResult(tid int, v int64) error {
 	return nil
 }
 
-// setThird changes the third argument of the call that tid is about to make.
+// setThird replaces the third argument of the call that tid is about to make.
 func setThird(tid int, v uint64) error {
 	var r unix.PtraceRegsArm64
 	if err := unix.PtraceGetRegSetArm64(tid, unix.NT_PRSTATUS, &r); err != nil {

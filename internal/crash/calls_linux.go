@@ -6,26 +6,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kind says what a call does, whatever its name: renameat2 is a KindRename.
+// Kind is the effect of a call, independent of its name: renameat2 is a KindRename.
 type Kind string
 
 // The kinds of calls that a Tracer sees.
 const (
-	// open that may create or truncate
+	// KindOpen is an open that may create or truncate.
 	KindOpen Kind = "open"
-	// write to a regular file
+	// KindWrite is a write to a regular file.
 	KindWrite Kind = "write"
-	// copy_file_range, sendfile or splice into a regular file
+	// KindCopy is copy_file_range, sendfile or splice into a regular file.
 	KindCopy Kind = "copy"
-	// change of length
+	// KindTruncate changes the length.
 	KindTruncate Kind = "truncate"
-	// fallocate
+	// KindAllocate is fallocate.
 	KindAllocate Kind = "allocate"
-	// fsync or fdatasync of a file or directory
+	// KindSync is fsync or fdatasync of a file or directory.
 	KindSync Kind = "sync"
-	// sync_file_range, which promises nothing
+	// KindSyncRange is sync_file_range, which promises nothing.
 	KindSyncRange Kind = "sync_range"
-	// syncfs or sync
+	// KindSyncAll is syncfs or sync.
 	KindSyncAll Kind = "sync_all"
 	KindRename  Kind = "rename"
 	KindLink    Kind = "link"
@@ -34,77 +34,80 @@ const (
 	KindMkdir   Kind = "mkdir"
 	KindRmdir   Kind = "rmdir"
 	KindChmod   Kind = "chmod"
-	// flock
+	// KindLock is flock.
 	KindLock Kind = "lock"
-	// start of a program
+	// KindExec starts a program.
 	KindExec Kind = "exec"
-	// connect, bind or message on a unix socket
+	// KindSend is connect, bind or a message on a unix socket.
 	KindSend Kind = "send"
-	// output on descriptor 1 or 2; recorded, never counted
+	// KindAck is output on descriptor 1 or 2. It is recorded and never counted.
 	KindAck Kind = "ack"
 )
 
-// Ending says how a call ended.
+// Ending is how a call ended.
 type Ending string
 
 // The endings of a call.
 const (
-	// the program saw Ret
+	// Returned means that the program saw Ret.
 	Returned Ending = "returned"
-	// the thread died in the call; it may have had its effect
+	// Interrupted means that the thread died in the call. The call may have had its
+	// effect.
 	Interrupted Ending = "interrupted"
-	// the thread was killed at the entry; nothing happened
+	// Prevented means that the thread was killed at the entry. The call had no effect.
 	Prevented Ending = "prevented"
 )
 
-// Inode identifies a file independently of its names, as long as it exists.
+// Inode identifies a file independently of its names while the file exists.
 type Inode struct{ Dev, Ino uint64 }
 
 // Call is one durable call as the tracer saw it.
 //
 // Begin and End are ticks of one clock that counts entries and exits of all calls of a
-// Tracer: a call took place wholly before another one when its End is below the other's
-// Begin, and overlapping calls may have had their effects in either order.
+// Tracer. A call took place wholly before another one if its End is below the Begin of
+// the other. Overlapping calls may have had their effects in either order.
 type Call struct {
 	Begin, End uint64
-	// number of the run of the tracer, from 1
+	// Run is the number of the run of the tracer, from 1.
 	Run int
-	// place among the calls of its role in its run, from 1; 0 for KindAck
+	// N is the number of the call among the calls of its role in its run, from 1. It is 0
+	// for KindAck.
 	N int
-	// role of the process at the entry
+	// Role is the role of the process at the entry.
 	Role     string
 	PID, TID int
 	Kind     Kind
-	// name of the system call
+	// Name is the name of the system call.
 	Name string
-	// absolute; for a descriptor the path that the kernel gives for it
+	// Path is absolute. For a descriptor it is the path that the kernel reports.
 	Path string
-	// second path of a rename or link
+	// NewPath is the second path of a rename or link.
 	NewPath string
-	// what a symlink holds
+	// Target is the target of a symbolic link.
 	Target string
-	// -1 when the call takes none; of an open, the new one
+	// FD is -1 for a call without a descriptor. For an open it is the new descriptor.
 	FD int
-	// of the file behind FD, or of the one that Path named or now names
+	// Inode is the file behind FD, or the file that Path named or now names.
 	Inode Inode
-	// Path did not exist at the entry, and the call makes it
+	// Created means that Path did not exist at the entry, and the call creates it.
 	Created bool
-	// of the open, or of the descriptor of a write; mode of a fallocate
+	// Flags are those of the open, of the descriptor of a write, or the mode of a
+	// fallocate.
 	Flags int
-	// permission bits of an open, mkdir or chmod
+	// Mode holds the permission bits of an open, mkdir or chmod.
 	Mode uint32
-	// where a write begins, or a truncate cuts
+	// Offset is the start of a write or the new length of a truncate.
 	Offset int64
-	// bytes asked for
+	// Length is the requested number of bytes.
 	Length int64
-	// what a write offers; argv of an exec, separated by NUL
+	// Data is the data passed to a write, or the argv of an exec, separated by NUL.
 	Data []byte
-	// result at the exit, negative errno for a failure
+	// Ret is the result at the exit; a failure is a negative errno.
 	Ret    int64
 	Ending Ending
 }
 
-// String gives one line for reports, without data.
+// String returns one line for reports, without data.
 func (c Call) String() string {
 	s := fmt.Sprintf("%s %d: %s %s", c.Role, c.N, c.Name, c.Path)
 	if c.NewPath != "" {
@@ -122,30 +125,30 @@ func (c Call) String() string {
 // OK reports whether the program saw the call succeed.
 func (c Call) OK() bool { return c.Ending == Returned && c.Ret >= 0 }
 
-// shape describes a system call: what it does and where its arguments are.
+// shape describes the effect of a system call and the places of its arguments.
 type shape struct {
 	name string
 	kind Kind
-	// index of the argument that the filter looks at; 0 for none
+	// openFlags is the index of the argument that the filter checks; 0 means none.
 	openFlags int
 	args      func(a [6]uint64) arguments
 }
 
-// arguments are the meanings of the six registers of a call.
+// arguments holds the meanings of the six registers of a call.
 type arguments struct {
-	// -1 for none
+	// fd is -1 for none.
 	fd int
-	// directories that the paths are relative to
+	// dir and dir2 are the directories of relative paths.
 	dir, dir2 int
-	// addresses; 0 for none
+	// path and path2 are addresses; 0 means none.
 	path, path2 uint64
 	flags       int
 	mode        uint32
 	buf, length uint64
-	// buf and length are an array of iovec and its size
+	// vector means that buf and length are an array of iovec and its size.
 	vector bool
 	offset int64
-	// offset is the descriptor's own
+	// here means that the offset is that of the descriptor.
 	here bool
 }
 
@@ -161,8 +164,8 @@ func twoPaths(dir int, path uint64, dir2 int, path2 uint64, flags uint64) argume
 	return arguments{fd: -1, dir: dir, path: path, dir2: dir2, path2: path2, flags: int(flags)}
 }
 
-// callTable gives the calls that are traced, by number: those that every architecture
-// has, and the older ones that only some have.
+// callTable returns the traced calls by number: the calls of every architecture, and the
+// older ones that only some have.
 func callTable() map[uint64]shape {
 	t := legacyCalls()
 	for _, add := range []func(map[uint64]shape){addFileCalls, addNameCalls, addOtherCalls} {

@@ -12,7 +12,7 @@ import (
 // roots are the directories below which a file counts.
 type roots []string
 
-// newRoots resolves the directories as the kernel will name them.
+// newRoots resolves the directories to the names that the kernel reports.
 func newRoots(dirs []string) roots {
 	var r roots
 	for _, d := range dirs {
@@ -27,7 +27,7 @@ func newRoots(dirs []string) roots {
 	return r
 }
 
-// hold reports whether path is one of the roots or lies below one, and is kept by a disk.
+// hold reports whether path is a root or below one, and is kept by a disk.
 func (r roots) hold(path string) bool {
 	if strings.HasSuffix(path, sharedMemorySuffix) {
 		return false
@@ -40,8 +40,9 @@ func (r roots) hold(path string) bool {
 	return false
 }
 
-// describe reads what the call at its entry will do. ok is false when it is not durable:
-// it changes nothing below the roots, and is no lock, start, request or output.
+// describe predicts the effect of the call at its entry. ok is false for a call that is
+// not durable: it changes nothing below the roots, and is no lock, start, request or
+// output.
 func (r roots) describe(t tracee, sh shape, regs [6]uint64) (c Call, ok bool) {
 	a := sh.args(regs)
 	c = Call{TID: int(t), Kind: sh.kind, Name: sh.name, FD: a.fd, Flags: a.flags, Mode: a.mode,
@@ -60,7 +61,8 @@ func (r roots) describe(t tracee, sh shape, regs [6]uint64) (c Call, ok bool) {
 	if a.path != 0 {
 		return r.describeNames(t, a, c)
 	}
-	if a.fd < 0 { // sync
+	// This is sync.
+	if a.fd < 0 {
 		return c, true
 	}
 	path, st, open := t.file(a.fd)
@@ -70,7 +72,7 @@ func (r roots) describe(t tracee, sh shape, regs [6]uint64) (c Call, ok bool) {
 
 func inodeOf(st unix.Stat_t) Inode { return Inode{Dev: uint64(st.Dev), Ino: st.Ino} }
 
-// named gives the file that a path itself names, not what a symlink there points to.
+// named returns the file at a path. It does not follow a symbolic link there.
 func named(path string) (Inode, bool) {
 	var st unix.Stat_t
 	err := unix.Lstat(path, &st)
@@ -78,7 +80,8 @@ func named(path string) (Inode, bool) {
 }
 
 func (r roots) describeOpen(t tracee, a arguments, c Call) (Call, bool) {
-	if a.buf != 0 { // openat2 keeps flags and mode in memory
+	// openat2 keeps flags and mode in memory.
+	if a.buf != 0 {
 		c.Flags, c.Mode = int(t.word(a.buf)), uint32(t.word(a.buf+8))
 	}
 	if c.Flags&openMask == 0 {
@@ -125,8 +128,8 @@ func (r roots) describeWrite(t tracee, a arguments, c Call) (Call, bool) {
 	return c, true
 }
 
-// describeOutput looks at a write to something that is no file below the roots: a request
-// over a unix socket, or what the program tells its user.
+// describeOutput describes a write to a file outside the roots: a request over a unix
+// socket, or output for the user.
 func describeOutput(t tracee, a arguments, c Call, link string) (Call, bool) {
 	if name, ok := t.unixSocket(link); ok {
 		c.Kind, c.Path, c.Data = KindSend, name, payload(t, a)
@@ -146,9 +149,10 @@ func payload(t tracee, a arguments) []byte {
 	return t.read(a.buf, a.length)
 }
 
-// describeSend looks at a call that only sockets know; only those of unix sockets count.
+// describeSend describes a call that applies only to sockets. Only unix sockets count.
 func describeSend(t tracee, a arguments, c Call) (Call, bool) {
-	if a.path != 0 { // connect and bind carry an address
+	// connect and bind carry an address.
+	if a.path != 0 {
 		b := t.read(a.path, a.length)
 		if len(b) < 2 || binary.NativeEndian.Uint16(b) != unix.AF_UNIX {
 			return c, false
@@ -163,7 +167,7 @@ func describeSend(t tracee, a arguments, c Call) (Call, bool) {
 	name, ok := t.unixSocket(link)
 	c.Path = name
 	if c.Name == "sendmsg" {
-		// in struct msghdr
+		// These are offsets in struct msghdr.
 		const iov, iovLen = 16, 24
 		c.Data = t.vector(t.word(a.buf+iov), t.word(a.buf+iovLen))
 	} else {
@@ -172,7 +176,7 @@ func describeSend(t tracee, a arguments, c Call) (Call, bool) {
 	return c, ok
 }
 
-// describeNames looks at a call that changes names, or a file by its name.
+// describeNames describes a call that changes names, or changes a file by its name.
 func (r roots) describeNames(t tracee, a arguments, c Call) (Call, bool) {
 	raw := t.text(a.path)
 	follow := c.Kind == KindChmod || c.Kind == KindTruncate
@@ -201,8 +205,8 @@ func (r roots) describeNames(t tracee, a arguments, c Call) (Call, bool) {
 	return c, r.hold(c.Path) || c.NewPath != "" && r.hold(c.NewPath)
 }
 
-// linkByDescriptor recognizes the two ways to give an open file without a name its first
-// one: an empty path, and the path of the descriptor in /proc.
+// linkByDescriptor recognizes the two ways to give an open unnamed file its first name:
+// an empty path, and the path of the descriptor in /proc.
 func linkByDescriptor(t tracee, a arguments, raw string, c *Call) bool {
 	link := ""
 	switch name, own := strings.CutPrefix(raw, "/proc/self/fd/"); {
@@ -221,7 +225,7 @@ func linkByDescriptor(t tracee, a arguments, raw string, c *Call) bool {
 	return true
 }
 
-// complete fills in what only the result of a call tells.
+// complete fills in the fields that depend on the result of a call.
 func complete(c *Call) error {
 	if c.Ret < 0 {
 		return nil
@@ -249,8 +253,8 @@ func complete(c *Call) error {
 	return nil
 }
 
-// made takes over the number of a file, and of a new one the permissions that the umask
-// left.
+// made sets the inode of a file. For a new file it also sets the permissions left by the
+// umask.
 func (c *Call) made(st unix.Stat_t) {
 	c.Inode = inodeOf(st)
 	if c.Created {

@@ -9,7 +9,7 @@ import (
 	"github.com/acode-dev/acode/internal/crash"
 )
 
-// A call that fails has not happened, and the program says what it saw.
+// A failed call does not happen, and the program sees the error.
 func TestFailedCall(t *testing.T) {
 	b := newBench(t)
 	syncs := func(c crash.Call) bool { return c.Kind == crash.KindSync }

@@ -7,17 +7,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// step follows one call. It reports whether the call changed what a power cut can leave.
+// step applies one call to the model. It reports whether the call changed the possible
+// states after a power cut.
 func (m *model) step(c Call) (changed bool, err error) {
 	effect := m.effectOf(c.Kind)
 	if effect == nil || c.Ending == Prevented || c.Ending == Returned && c.Ret < 0 {
 		return false, nil
 	}
-	if c.Ending == Interrupted && (c.Kind == KindSync || c.Kind == KindSyncAll) { // its program ended before: it promised nothing
+	// The program ended before the sync returned, so nothing was promised.
+	if c.Ending == Interrupted && (c.Kind == KindSync || c.Kind == KindSyncAll) {
 		return false, nil
 	}
 	if c.Ending == Interrupted {
-		return false, fmt.Errorf("model: nobody knows what this did: %v", c)
+		return false, fmt.Errorf("model: the effect of this call is unknown: %v", c)
 	}
 	names := []string{c.Path}
 	if c.NewPath != "" {
@@ -43,7 +45,7 @@ func (m *model) step(c Call) (changed bool, err error) {
 	return true, nil
 }
 
-// effectOf gives the method that follows a kind of call; nil when it changes nothing.
+// effectOf returns the method for a kind of call, or nil if the kind changes nothing.
 func (m *model) effectOf(k Kind) func(Call, []string) error {
 	return map[Kind]func(Call, []string) error{
 		KindOpen: m.open, KindWrite: m.write, KindCopy: m.write, KindTruncate: m.truncate,
@@ -53,7 +55,7 @@ func (m *model) effectOf(k Kind) func(Call, []string) error {
 	}[k]
 }
 
-// file finds the node of a call that works on a file.
+// file finds the node of a call on a file.
 func (m *model) file(c Call, name string) (*node, error) {
 	if n := m.byInode[c.Inode]; n != nil {
 		return n, nil
@@ -69,7 +71,8 @@ func (m *model) open(c Call, names []string) error {
 	if c.Created && (known == nil || known != m.byInode[c.Inode]) {
 		return m.create(c, names)
 	}
-	if known == nil && m.byInode[c.Inode] == nil { // made by an overlapping call, whose record follows
+	// An overlapping call created the file; its record follows.
+	if known == nil && m.byInode[c.Inode] == nil {
 		return m.create(c, names)
 	}
 	if c.Flags&unix.O_TRUNC == 0 {
@@ -82,8 +85,8 @@ func (m *model) open(c Call, names []string) error {
 	return err
 }
 
-// create makes a file, directory or link. Its inode is taken anew: the file that had the
-// number before is gone.
+// create makes a file, directory or link. It replaces a node with the same inode number,
+// whose file no longer exists.
 func (m *model) create(c Call, names []string) error {
 	mode := fs.FileMode(c.Mode).Perm()
 	switch c.Kind {
@@ -100,7 +103,7 @@ func (m *model) create(c Call, names []string) error {
 	return m.name(c, names[0], n)
 }
 
-// name gives a node one more name.
+// name adds a name to a node.
 func (m *model) name(c Call, name string, n *node) error {
 	dir, base, err := m.parent(name)
 	if err == nil {
@@ -116,8 +119,9 @@ func (m *model) write(c Call, names []string) error {
 	}
 	label := fmt.Sprintf("%s %s [%d+%d]", c.Name, names[0], c.Offset, len(c.Data))
 	done := m.do(&change{what: effectWrite, on: n, ended: c.End, label: label, off: c.Offset, data: c.Data})
-	if c.Flags&unix.O_DSYNC != 0 { // O_SYNC contains it
-		m.settle(func(p *change) bool { return p == done || p.on == n && p.ended < c.Begin })
+	// O_SYNC contains O_DSYNC.
+	if c.Flags&unix.O_DSYNC != 0 {
+		m.persist(func(p *change) bool { return p == done || p.on == n && p.ended < c.Begin })
 	}
 	return nil
 }
@@ -159,12 +163,12 @@ func (m *model) syncOne(c Call, names []string) error {
 }
 
 func (m *model) syncAll(c Call, _ []string) error {
-	m.settle(func(p *change) bool { return p.ended < c.Begin })
+	m.persist(func(p *change) bool { return p.ended < c.Begin })
 	return nil
 }
 
-// rename is one step within a directory. Between two directories the new name may be
-// there without the old one being gone, but never the reverse.
+// rename is one step within a directory. Between two directories the new name may exist
+// while the old one is still there, but never the reverse.
 func (m *model) rename(c Call, names []string) error {
 	from, old, err := m.parent(names[0])
 	if err != nil {
@@ -178,7 +182,8 @@ func (m *model) rename(c Call, names []string) error {
 	if n == nil || c.Flags&unix.RENAME_EXCHANGE != 0 {
 		return fmt.Errorf("model: cannot rename %s", names[0])
 	}
-	if m.now[to].entries[base] == n { // two names of one file: POSIX does nothing
+	// POSIX does nothing if both names are of one file.
+	if m.now[to].entries[base] == n {
 		return nil
 	}
 	label := fmt.Sprintf("%s %s -> %s", c.Name, names[0], names[1])

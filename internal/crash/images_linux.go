@@ -10,27 +10,28 @@ import (
 	"slices"
 )
 
-// sectorBytes is the unit in which a write may be cut.
+// sectorBytes is the unit in which a write may be torn.
 const sectorBytes = 512
 
-// defaultRandom is how many seeded images each cut gets.
+// defaultRandom is the number of seeded images of each cut.
 const defaultRandom = 4
 
-// Options chooses the images of a recording.
+// Options selects the images of a recording.
 type Options struct {
-	// of the random images
+	// Seed is the seed of the random images.
 	Seed uint64
-	// seeded images for each cut; 0 means 4, below 0 none
+	// Random is the number of seeded images of each cut. 0 means 4, and a negative number
+	// means none.
 	Random int
 }
 
-// Image is one state that a power cut may leave. It stays valid as long as it is kept.
+// Image is one possible state after a power cut. It stays valid after the iteration.
 type Image struct {
-	// calls that had returned
+	// Cut is the number of calls that had returned.
 	Cut int
-	// what became of those that were not durable
+	// Label says which changes that were not durable survived.
 	Label string
-	// the first Cut ones; must not be changed
+	// Calls are the first Cut calls. The caller must not change them.
 	Calls []Call
 	base  *frozen
 	fates []fate
@@ -44,10 +45,10 @@ type frozen struct {
 	pending []*change
 }
 
-// fate says what became of a pending change.
+// fate says how much of a pending change survived.
 type fate struct {
 	how survival
-	// bytes that a torn write left
+	// size is the number of bytes that a torn write left.
 	size int64
 }
 
@@ -55,16 +56,16 @@ type survival byte
 
 const (
 	lost survival = iota
-	// it is there
+	// whole means that all of the change is there.
 	whole
-	// the length is there, the bytes are not
+	// zeroed means that the length is there and the bytes are zero.
 	zeroed
-	// only the first sectors are there
+	// torn means that only the first sectors are there.
 	torn
 )
 
-// Replay gives the tree that programs see after all calls. When it differs from the real
-// one, the recording is not complete, and its images prove nothing.
+// Replay returns the tree that programs see after all calls. If it differs from the real
+// tree, the recording is incomplete, and its images prove nothing.
 func Replay(initial Tree, calls []Call) (Tree, error) {
 	m, err := newModel(initial)
 	if err != nil {
@@ -79,14 +80,15 @@ func Replay(initial Tree, calls []Call) (Tree, error) {
 	return f.build(slices.Repeat([]fate{{how: whole}}, len(f.pending))), nil
 }
 
-// Images gives the states that a power cut may leave, for a cut at the beginning, after
-// each call that changes files, and after each that tells something (KindAck, KindSend).
-// The calls are in order of End and come from runs that nothing disturbed; the initial
-// tree is durable. For each cut there is the image with nothing that was not synced,
-// those with its first changes in order, with each change alone, without each one, with
-// each write torn or as zeros, and some seeded ones. Changes of one directory appear in
-// order, but for the images without one. Equal choices at one cut come once. The first
-// error ends it.
+// Images returns the states that a power cut may leave. It cuts at the beginning, after
+// each call that changes files, and after each KindAck and KindSend. The calls must be in
+// order of End and come from undisturbed runs. The initial tree counts as durable.
+//
+// For each cut the images contain of the changes that were not synced: none, the first
+// ones in order, each one alone, all without one, each write torn or as zeros, and some
+// seeded choices. Changes of one directory appear in order, except in the images without
+// one. Images with equal choices at one cut appear once. The first error ends the
+// iteration.
 func Images(initial Tree, calls []Call, o Options) iter.Seq2[Image, error] {
 	return func(yield func(Image, error) bool) {
 		m, err := newModel(initial)
@@ -113,7 +115,7 @@ func (m *model) freeze() *frozen {
 	return &frozen{root: m.tree.Root, top: m.root, durable: maps.Clone(m.durable), pending: slices.Clone(m.pending)}
 }
 
-// imagesAt gives the images of one cut; false when no more are wanted.
+// imagesAt yields the images of one cut. It returns false when yield does.
 func (m *model) imagesAt(calls []Call, o Options, yield func(Image, error) bool) bool {
 	base := m.freeze()
 	seen := map[string]bool{}
@@ -131,7 +133,7 @@ func (m *model) imagesAt(calls []Call, o Options, yield func(Image, error) bool)
 	return true
 }
 
-// choices gives every combination of fates that is looked at, each in a slice of its own.
+// choices returns every tried combination of fates, each in its own slice.
 func (f *frozen) choices(o Options, cut uint64) iter.Seq2[string, []fate] {
 	n := len(f.pending)
 	random := o.Random
@@ -159,7 +161,7 @@ func (f *frozen) choices(o Options, cut uint64) iter.Seq2[string, []fate] {
 	}
 }
 
-// around gives the combinations in which change i stands out.
+// around returns the combinations in which change i differs from the others.
 func (f *frozen) around(i int, rng *rand.Rand) iter.Seq2[string, []fate] {
 	n, c := len(f.pending), f.pending[i]
 	return func(yield func(string, []fate) bool) {
@@ -186,7 +188,7 @@ func (f *frozen) around(i int, rng *rand.Rand) iter.Seq2[string, []fate] {
 	}
 }
 
-// tornFate cuts a write at a sector of the disk, which is one of the file too.
+// tornFate cuts a write at a sector of the disk, which is also a sector of the file.
 func tornFate(c *change, rng *rand.Rand) fate {
 	start := c.off / sectorBytes
 	sectors := (c.off+int64(len(c.data))-1)/sectorBytes - start
@@ -219,7 +221,7 @@ func (f *frozen) random(rng *rand.Rand) []fate {
 	return fates
 }
 
-// legalize takes back an old name's end where the new name did not come to be.
+// legalize restores the old name of a rename whose new name was lost.
 func (f *frozen) legalize(fates []fate) {
 	there := map[*change]survival{}
 	for i, c := range f.pending {
@@ -232,16 +234,17 @@ func (f *frozen) legalize(fates []fate) {
 	}
 }
 
-// Tree builds the image's tree. Inodes in it are numbers of the model.
+// Tree builds the tree of the image. Its inodes are numbers of the model.
 func (i Image) Tree() Tree { return i.base.build(i.fates) }
 
-// Materialize writes the image into dir, which need not exist.
+// Materialize writes the image into dir and creates dir if necessary.
 func (i Image) Materialize(dir string) error { return i.Tree().Materialize(dir) }
 
-// String names the image in reports.
+// String returns the name of the image for reports.
 func (i Image) String() string { return fmt.Sprintf("after %d calls, %s", i.Cut, i.Label) }
 
-// build applies the changes as their fates say, and gives what can be reached by name.
+// build applies the changes according to their fates, and returns the nodes that have a
+// name.
 func (f *frozen) build(fates []fate) Tree {
 	own := map[*node]*content{}
 	for i, c := range f.pending {
@@ -259,7 +262,7 @@ func (f *frozen) build(fates []fate) Tree {
 	return t
 }
 
-// partly gives what is left of a write.
+// partly returns the surviving part of a write.
 func (c *change) partly(f fate) *change {
 	left := *c
 	switch f.how {

@@ -27,8 +27,8 @@ func TestSendsAreCalls(t *testing.T) {
 	}
 }
 
-// A call that a signal interrupts and the kernel makes again is one call, and a tracer
-// takes no part in the stops of job control.
+// A call that a signal interrupts and the kernel restarts is one call. The tracer does
+// not disturb stops of job control.
 func TestSignalsChangeNoCount(t *testing.T) {
 	b := newBench(t)
 	res, calls := b.run(b.spec("signals"))
@@ -41,17 +41,19 @@ func TestSignalsChangeNoCount(t *testing.T) {
 			locks++
 		}
 	}
-	if locks != 3 { // taken, waited for, given up
+	// One lock is taken, one waited for, one given up.
+	if locks != 3 {
 		t.Errorf("locks: got %d, want 3", locks)
 	}
 }
 
-// What a killed thread was in is recorded as interrupted.
+// The call of a killed thread is recorded as interrupted.
 func TestInterruptedCallIsRecorded(t *testing.T) {
 	b := newBench(t)
 	spec := b.spec("blocked")
 	spec.Role = func(crash.Process) string { return "toy" }
-	spec.At = crash.Point{Role: "toy", N: 6, When: crash.After} // two opens, two locks, open, write
+	// The calls are two opens, two locks, open and write.
+	spec.At = crash.Point{Role: "toy", N: 6, When: crash.After}
 	res, calls := b.run(spec)
 	endings := map[crash.Kind]crash.Ending{}
 	for _, c := range calls {
@@ -91,7 +93,7 @@ func TestLegacyCallsReplay(t *testing.T) {
 	}
 }
 
-// Tracers work side by side, and wait for nobody else's children.
+// Tracers run side by side and do not wait for each other's children.
 func TestTracersKeepApart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -123,14 +125,14 @@ func TestTracersKeepApart(t *testing.T) {
 		}
 	}
 	if _, err := hanging.Wait(doneContext(t)); err == nil {
-		t.Error("Wait: nobody was left")
+		t.Error("Wait: no process was left")
 	}
 	cancel()
 	wg.Wait()
 }
 
-// A thread that a tracer gets may have started processes before: they are not the
-// tracer's.
+// A tracer may get a thread that has started processes before. These are not children of
+// the tracer.
 func TestTracerTakesNoChildren(t *testing.T) {
 	type child struct {
 		cmd   *exec.Cmd
@@ -157,7 +159,8 @@ func TestTracerTakesNoChildren(t *testing.T) {
 	b := newBench(t)
 	var started []child
 	for c := range children {
-		_ = c.stdin.Close() // the child ends by that
+		// This ends the child.
+		_ = c.stdin.Close()
 		started = append(started, c)
 	}
 	b.run(b.spec("threads"))

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// node is a file, directory or symbolic link of the model, whatever its names.
+// node is a file, directory or symbolic link of the model, with any number of names.
 type node struct {
 	id     int
 	kind   fs.FileMode
 	target string
 }
 
-// content is the state of a node: bytes of a file, or entries of a directory.
+// content is the state of a node: the bytes of a file or the entries of a directory.
 type content struct {
 	mode    fs.FileMode
 	data    []byte
@@ -31,45 +31,45 @@ func (c content) clone() content {
 type change struct {
 	what effect
 	on   *node
-	// tick at which the call had returned
+	// ended is the tick at which the call returned.
 	ended uint64
 	label string
-	// entry that appears; of a drop, that goes
+	// name is the entry that appears or, for a drop, disappears.
 	name string
-	// entry that goes when name appears, in one step
+	// from is the entry that disappears in the same step when name appears.
 	from string
-	// what name then stands for
+	// child is the node that name then refers to.
 	child *node
 	off   int64
-	// new length, or the number of zeros
+	// size is the new length, or the number of zeros.
 	size int64
 	data []byte
 	mode fs.FileMode
-	// a rename's entry elsewhere: without it this one cannot be there
+	// needs is the other half of a rename: without it this change cannot survive.
 	needs *change
 }
 
-// effect says what a change does.
+// effect is the kind of a change.
 type effect int
 
 const (
 	effectPut effect = iota + 1
 	effectDrop
 	effectWrite
-	// set the length
+	// effectSize sets the length.
 	effectSize
-	// put zeros at off; size of them
+	// effectZero puts size zeros at off.
 	effectZero
-	// make the length at least size
+	// effectGrow makes the length at least size.
 	effectGrow
 	effectMode
 )
 
-// onEntries reports whether the change belongs to a directory, whose changes become
-// durable in order.
+// onEntries reports whether the change belongs to a directory. The changes of a directory
+// become durable in order.
 func (c *change) onEntries() bool { return c.what == effectPut || c.what == effectDrop }
 
-// apply does a change to a state that the caller owns.
+// apply applies a change to a state that the caller owns.
 func (c *change) apply(to *content) {
 	switch c.what {
 	case effectPut:
@@ -102,27 +102,28 @@ func overwrite(b []byte, off int64, data []byte) []byte {
 
 func resized(b []byte, n int64) []byte {
 	if n <= int64(len(b)) {
-		return b[:n:n] // bytes beyond a cut must come back as zeros
+		// Bytes beyond a cut must return as zeros.
+		return b[:n:n]
 	}
 	return append(b, make([]byte, n-int64(len(b)))...)
 }
 
-// model follows calls and keeps apart what programs see and what a power cut leaves for
-// certain. The contents in durable are never changed in place, so that a snapshot of the
-// map stays what it is.
+// model applies calls. It separates the state that programs see from the state that
+// surely survives a power cut. The contents in durable are never changed in place, so a
+// copy of the map stays valid.
 type model struct {
-	// names and root of the beginning
+	// tree holds the initial names and root.
 	tree    Tree
 	root    *node
 	nodes   int
 	byInode map[Inode]*node
 	now     map[*node]*content
 	durable map[*node]content
-	// in the order in which their calls ended
+	// pending is in the order in which the calls ended.
 	pending []*change
 }
 
-// newModel begins with a tree that is wholly durable.
+// newModel starts with a tree that is wholly durable.
 func newModel(initial Tree) (*model, error) {
 	m := &model{tree: initial, byInode: map[Inode]*node{}, now: map[*node]*content{}, durable: map[*node]content{}}
 	for _, name := range slices.Sorted(maps.Keys(initial.Files)) {
@@ -152,7 +153,7 @@ func newModel(initial Tree) (*model, error) {
 	return m, nil
 }
 
-// add makes a node that has no name yet.
+// add makes a node without a name.
 func (m *model) add(i Inode, mode fs.FileMode) *node {
 	m.nodes++
 	n := &node{id: m.nodes, kind: mode.Type()}
@@ -179,7 +180,7 @@ func (m *model) parent(name string) (*node, string, error) {
 	return n, base, nil
 }
 
-// lookup finds a node by its name; nil when there is none.
+// lookup finds a node by its name, or returns nil.
 func (m *model) lookup(name string) *node {
 	if name == "." {
 		return m.root
@@ -191,21 +192,21 @@ func (m *model) lookup(name string) *node {
 	return m.now[dir].entries[base]
 }
 
-// do makes a change visible, and pending.
+// do applies a change and makes it pending.
 func (m *model) do(c *change) *change {
 	c.apply(m.now[c.on])
 	m.pending = append(m.pending, c)
 	return c
 }
 
-// sync makes durable what had been done to n before a tick.
+// sync makes the changes to n from before a tick durable.
 func (m *model) sync(n *node, before uint64) {
-	m.settle(func(c *change) bool { return c.on == n && c.ended < before })
+	m.persist(func(c *change) bool { return c.on == n && c.ended < before })
 }
 
-// settle makes the pending changes that match durable, and with them the entries that
-// they need, which appear with everything that was done to their directory before.
-func (m *model) settle(match func(*change) bool) {
+// persist makes the pending changes that match durable, and the entries that they need.
+// Such an entry becomes durable with all earlier changes of its directory.
+func (m *model) persist(match func(*change) bool) {
 	chosen := map[*change]bool{}
 	for i := len(m.pending) - 1; i >= 0; i-- {
 		c := m.pending[i]

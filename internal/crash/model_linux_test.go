@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A recording is complete when following it gives the tree that is really there.
+// A recording is complete if its replay gives the real tree.
 func TestReplayEqualsTheRealTree(t *testing.T) {
 	for _, name := range []string{"zoo", "save", "threads", "parent"} {
 		t.Run(name, func(t *testing.T) {
@@ -50,29 +50,30 @@ func snapshot(t *testing.T, dir string) crash.Tree {
 	return tree
 }
 
-// verdict is what judging the images of toySave found.
+// verdict counts the results of judging the images of toySave.
 type verdict struct {
 	images, told int
-	// records that are gone although told; records with other content
+	// missing counts records that are gone although the program reported them. wrong
+	// counts records with other content.
 	missing, wrong int
 }
 
 func (v verdict) breaches() int { return v.missing + v.wrong }
 
-// fault is nil when a program kept its promise, and did show that it has one.
+// fault returns nil if a program kept its promise and also made one.
 func (v verdict) fault() error {
 	switch {
 	case v.breaches() > 0:
 		return fmt.Errorf("%d records are missing, %d wrong", v.missing, v.wrong)
 	case v.told != saves:
-		return fmt.Errorf("%d records were told of, want %d", v.told, saves)
+		return fmt.Errorf("%d records were reported, want %d", v.told, saves)
 	case v.images < 10*saves:
 		return fmt.Errorf("only %d images", v.images)
 	}
 	return nil
 }
 
-// judge looks at each image for what had been told before the cut.
+// judge checks each image for the records reported before the cut.
 func judge(t *testing.T, before crash.Tree, calls []crash.Call) verdict {
 	t.Helper()
 	var v verdict
@@ -103,9 +104,9 @@ func judge(t *testing.T, before crash.Tree, calls []crash.Call) verdict {
 	return v
 }
 
-// Traps of kind file systems: no pulled plug shows a missing fsync of a directory, no
-// kill a result told before it is kept. The images show both; and a program that does
-// nothing fails.
+// On a real file system, no power cut shows a missing fsync of a directory, and no kill
+// shows a result reported before it is stored. The images show both, and a program that
+// does nothing fails.
 func TestImagesFindPlantedBugs(t *testing.T) {
 	tests := map[string]struct{ missing, wrong bool }{
 		"":             {},
@@ -127,7 +128,8 @@ func TestImagesFindPlantedBugs(t *testing.T) {
 			}
 			write := func(c crash.Call) bool { return c.Kind == crash.KindWrite }
 			told := func(c crash.Call) bool { return c.Kind == crash.KindAck && c.FD == 1 }
-			err := crash.DurableBefore(calls, write, told) // says nothing of names
+			// The check does not cover names.
+			err := crash.DurableBefore(calls, write, told)
 			if (err == nil) != (bug == "" || bug == "no-dir-sync") {
 				t.Errorf("DurableBefore: got %v", err)
 			}
@@ -169,7 +171,7 @@ func TestImageMaterializes(t *testing.T) {
 	if seen < 100 {
 		t.Errorf("Images: got %d, want more", seen)
 	}
-	// The toy ends with syncfs: one image is left, and it is the real tree.
+	// The toy ends with syncfs, so one image remains, and it equals the real tree.
 	if diff := last.Tree().Differences(snapshot(t, b.dir)); len(diff) > 0 {
 		t.Errorf("%v: differs from the real tree at %v", last, diff)
 	}
@@ -179,8 +181,8 @@ func TestImageMaterializes(t *testing.T) {
 	}
 }
 
-// script makes records as the tracer would, for a tree with the directories a and b and
-// the file a/f ("old"), and moves them on the clock of one thread.
+// script makes records like the tracer, on the clock of one thread. The tree has the
+// directories a and b and the file a/f with the content "old".
 type script struct {
 	calls []crash.Call
 	tick  uint64
@@ -231,14 +233,14 @@ func (s *script) rename(from, to string) *script {
 	return s.do(crash.Call{Kind: crash.KindRename, Path: from, NewPath: to})
 }
 
-// interrupted adds a sync of a/f, or of all, whose program ended meanwhile.
+// interrupted adds a sync of a/f, or of everything, whose program ended meanwhile.
 func (s *script) interrupted(k crash.Kind) *script {
 	s.do(crash.Call{Kind: k, Path: "a/f", Inode: crash.Inode{Ino: 4}})
 	s.calls[len(s.calls)-1].Ending = crash.Interrupted
 	return s
 }
 
-// outcomes gives, sorted and once each, the images at the last cut: names with content.
+// outcomes returns the distinct images at the last cut, sorted, as names with content.
 func (s *script) outcomes(t *testing.T) []string {
 	t.Helper()
 	found := map[string]bool{}
@@ -308,8 +310,8 @@ func TestModelRules(t *testing.T) {
 	}
 }
 
-// A directory is there when another process makes a file in it, although the record of
-// its making follows.
+// A directory exists when another process makes a file in it, even if the record of its
+// mkdir follows.
 func TestOrderedMakesDirectoriesFirst(t *testing.T) {
 	s := new(script).write("a/f", 4, 0, "new").create("b/d/g", 9).do(crash.Call{Kind: crash.KindMkdir, Path: "b/d", Created: true, Mode: 0o700, Inode: crash.Inode{Ino: 8}}).
 		do(crash.Call{Kind: crash.KindSyncAll})
@@ -320,7 +322,7 @@ func TestOrderedMakesDirectoriesFirst(t *testing.T) {
 	recorded := slices.Clone(s.calls)
 	got := crash.Ordered(s.calls)
 	if diff := cmp.Diff(recorded, s.calls); diff != "" {
-		t.Errorf("Ordered has changed what it was given (-want +got):\n%s", diff)
+		t.Errorf("Ordered has changed its argument (-want +got):\n%s", diff)
 	}
 	if s.calls = got; got[1].Kind != crash.KindMkdir || got[1].End != got[2].Begin {
 		t.Errorf("Ordered: got %v, want the directory before the file", got)
@@ -330,7 +332,7 @@ func TestOrderedMakesDirectoriesFirst(t *testing.T) {
 	}
 }
 
-// A sync that began before a write had ended promises nothing of it.
+// A sync that began before a write ended promises nothing about that write.
 func TestOverlappingSyncKeepsNothing(t *testing.T) {
 	s := new(script).write("a/f", 4, 0, "new").sync("a/f", 4)
 	s.calls[1].Begin = s.calls[0].Begin
@@ -393,7 +395,7 @@ func TestModelRefusesWhatItCannotFollow(t *testing.T) {
 	}
 }
 
-// Whatever is done, a sync of everything leaves one image: what programs see.
+// After any calls, a sync of everything leaves one image: the tree that programs see.
 func TestSyncAllLeavesOneImage(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := new(script)

@@ -8,10 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ordered gives recorded calls in an order that their effects can have had. They are
-// recorded in the order of their ends, and another process may use a directory before the
-// call that made it has ended: such a call is put first, as one that ended when that use
-// began.
+// Ordered returns recorded calls in a possible order of their effects. The tracer records
+// calls in the order of their ends, and another process may use a directory before the
+// mkdir has ended. Ordered moves such a mkdir before that use.
 func Ordered(calls []Call) []Call {
 	calls = slices.Clone(calls)
 	for i, c := range calls {
@@ -29,16 +28,16 @@ func Ordered(calls []Call) []Call {
 }
 
 // Precedes checks that the nth call that matches then begins after at least n calls that
-// match first have ended. It is an error, too, when nothing matches then: a check that
-// found nothing to look at has shown nothing.
+// match first have ended. It also returns an error if no call matches then, because such
+// a check shows nothing.
 func Precedes(calls []Call, first, then func(Call) bool) error {
 	return eachPreceded(calls, ends(calls, first), then)
 }
 
 // DurableBefore checks that the nth call that matches told begins after at least n calls
-// that match write have been made durable: each by a sync of its file that began after
-// the write had ended, and ended before the telling began. Like Precedes it does not
-// accept that nothing was told. It says nothing of the file's name; images do.
+// that match write are durable. A write is durable after a sync of its file that began
+// after the write and ended before told began. Like Precedes, DurableBefore returns an
+// error if no call matches told. It does not cover the name of the file; images do.
 func DurableBefore(calls []Call, write, told func(Call) bool) error {
 	var durable []uint64
 	for _, w := range calls {
@@ -56,7 +55,7 @@ func DurableBefore(calls []Call, write, told func(Call) bool) error {
 	return eachPreceded(calls, durable, told)
 }
 
-// synced gives the tick at which the first sync that covers a write had ended.
+// synced returns the tick at which the first sync that covers a write ended.
 func synced(calls []Call, w Call) (end uint64, ok bool) {
 	for _, s := range calls {
 		covers := s.Kind == KindSync && s.Inode == w.Inode || s.Kind == KindSyncAll
@@ -77,7 +76,7 @@ func ends(calls []Call, match func(Call) bool) []uint64 {
 	return at
 }
 
-// eachPreceded checks the nth match against the number of ticks before it.
+// eachPreceded compares the nth match with the number of ticks before it.
 func eachPreceded(calls []Call, ticks []uint64, match func(Call) bool) error {
 	n := 0
 	for _, c := range calls {
@@ -92,11 +91,11 @@ func eachPreceded(calls []Call, ticks []uint64, match func(Call) bool) error {
 			}
 		}
 		if before < n {
-			return fmt.Errorf("order: only %d of what must come first was done before number %d: %v", before, n, c)
+			return fmt.Errorf("order: only %d of the required earlier calls had ended before number %d: %v", before, n, c)
 		}
 	}
 	if n == 0 {
-		return fmt.Errorf("order: none of %d calls is what was looked for", len(calls))
+		return fmt.Errorf("order: none of %d calls matches", len(calls))
 	}
 	return nil
 }

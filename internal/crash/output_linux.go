@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// output is where a run's program writes. Files in memory never block the program, never
-// break like a pipe, and hold all that was written when it dies.
+// output holds the files that receive the output of a run. Files in memory never block
+// the program, never break like a pipe, and keep all output when the program dies.
 type output struct{ stdin, stdout, stderr *os.File }
 
 func newOutput(spec Spec) (output, error) {
@@ -31,12 +31,13 @@ func newOutput(spec Spec) (output, error) {
 func (o output) close() {
 	for _, f := range []*os.File{o.stdin, o.stdout, o.stderr} {
 		if f != nil {
-			_ = f.Close() // in memory: nothing can be lost
+			// The file is in memory, so no data can be lost.
+			_ = f.Close()
 		}
 	}
 }
 
-// deliver hands over what the program wrote.
+// deliver copies the output to the writers of spec.
 func (o output) deliver(spec Spec) error {
 	for _, way := range []struct {
 		from *os.File

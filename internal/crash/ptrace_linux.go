@@ -8,7 +8,7 @@ import (
 )
 
 // traceOptions make every child traced and every filtered call stop. PTRACE_O_EXITKILL is
-// left out on purpose: a detached supervisor outlives whoever traced it.
+// absent on purpose, because a detached supervisor outlives its tracer.
 const traceOptions = unix.PTRACE_O_TRACESECCOMP | unix.PTRACE_O_TRACECLONE |
 	unix.PTRACE_O_TRACEFORK | unix.PTRACE_O_TRACEVFORK | unix.PTRACE_O_TRACEEXEC |
 	unix.PTRACE_O_TRACESYSGOOD
@@ -25,8 +25,8 @@ func ptrace(request, tid int, addr, data uintptr) error {
 	return nil
 }
 
-// seize begins to trace a running thread. Its children are then seized too, so that stops
-// of job control and first stops are told apart from signals.
+// seize begins to trace a running thread. Its children are then seized too, so stops of
+// job control and first stops differ from signals.
 func seize(tid int) error {
 	if err := ptrace(unix.PTRACE_SEIZE, tid, 0, traceOptions); err != nil {
 		return fmt.Errorf("seize thread %d: %w", tid, err)
@@ -34,17 +34,18 @@ func seize(tid int) error {
 	return nil
 }
 
-// listen leaves a thread in a stop of job control, as it would be without a tracer.
-// gone: nothing to leave
+// listen leaves a thread in a stop of job control, as without a tracer. It ignores a
+// thread that is gone.
 func listen(tid int) { _ = ptrace(unix.PTRACE_LISTEN, tid, 0, 0) }
 
-// syscallInfo is struct ptrace_syscall_info; it reads alike on every architecture.
+// syscallInfo is struct ptrace_syscall_info. Its layout is the same on every
+// architecture.
 type syscallInfo struct {
 	op     uint8
 	_      [3]uint8
 	arch   uint32
 	ip, sp uint64
-	// at an exit: the result
+	// nr holds the result at an exit.
 	nr   uint64
 	args [6]uint64
 	_    [2]uint64
@@ -59,8 +60,8 @@ func readSyscall(tid int) (syscallInfo, error) {
 	return info, nil
 }
 
-// restarts reports whether a result means that the kernel will make the call again after
-// a signal (ERESTARTSYS and its relatives, which programs never see).
+// restarts reports whether a result means that the kernel will restart the call after a
+// signal. Programs never see these results (ERESTARTSYS and its relatives).
 func restarts(ret int64) bool {
 	switch ret {
 	case -512, -513, -514, -516:

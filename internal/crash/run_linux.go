@@ -12,20 +12,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// run is the tracer's side of one Run.
+// run is the tracer's state of one Run.
 type run struct {
 	spec   Spec
 	roots  roots
 	number int
 	pid    int
-	// the program has been executed
+	// began means that the program has been executed.
 	began  bool
 	result Result
-	// calls that the point counts
+	// met is the number of calls that the point counts.
 	met int
-	// the first fault of the tracer itself
+	// err is the first error of the tracer itself.
 	err error
-	// closed when the root has ended
+	// ended is closed when the root has ended.
 	ended chan struct{}
 }
 
@@ -36,8 +36,8 @@ func (r *run) snapshot() Result {
 	return res
 }
 
-// launch forks the launcher of a run. It must happen on the thread of the tracer, which
-// is then the parent that may wait for it.
+// launch forks the launcher of a run. It must run on the tracer's thread, which becomes
+// the parent that may wait for it.
 func (s *state) launch(spec Spec, out output, gate *os.File) (*run, error) {
 	if s.closing {
 		return nil, ErrClosed
@@ -75,11 +75,13 @@ func (s *state) launch(spec Spec, out output, gate *os.File) (*run, error) {
 func (s *state) adoptRoot(r *run, tid int) error {
 	p := s.procs[r.pid]
 	if p == nil {
-		return nil // ended since
+		// The process has ended.
+		return nil
 	}
 	if err := seize(tid); err != nil {
 		p.killed = true
-		_ = unix.Kill(p.pid, unix.SIGKILL) // gone: as wanted
+		// The process may be gone already.
+		_ = unix.Kill(p.pid, unix.SIGKILL)
 		return err
 	}
 	s.threads[tid] = &thread{tid: tid, proc: p}

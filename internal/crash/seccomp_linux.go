@@ -19,11 +19,12 @@ const (
 // openTMPFILE is the bit that O_TMPFILE adds to O_DIRECTORY.
 const openTMPFILE = unix.O_TMPFILE &^ unix.O_DIRECTORY
 
-// openMask holds the flags that make an open durable: a name or a length changes.
+// openMask holds the flags that make an open durable, because they change a name or a
+// length.
 const openMask = unix.O_CREAT | unix.O_TRUNC | openTMPFILE
 
-// installFilter makes every durable call of the calling thread, and of all threads and
-// processes that it starts, stop for the tracer.
+// installFilter makes every durable call of the calling thread stop for the tracer. It
+// also applies to all threads and processes that the thread starts.
 func installFilter() error {
 	prog := filter()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
@@ -38,8 +39,8 @@ func installFilter() error {
 	return nil
 }
 
-// filter gives the BPF program: trace the calls of the table, allow all others. Calls of
-// a foreign architecture are allowed, since their numbers mean something else.
+// filter returns the BPF program. It traces the calls of the table and allows all others.
+// It allows calls of a foreign architecture, because their numbers have other meanings.
 func filter() []unix.SockFilter {
 	stmt := func(code uint16, k uint32) unix.SockFilter { return unix.SockFilter{Code: code, K: k} }
 	jump := func(op uint16, k uint32, yes, no uint8) unix.SockFilter {

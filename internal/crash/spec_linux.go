@@ -6,75 +6,75 @@ import (
 	"syscall"
 )
 
-// When says on which side of its call a kill falls.
+// When is the side of a call on which a kill falls.
 type When string
 
-// The sides of a call. Inside means half of a write, and for every other call a kill that
-// races with it.
+// The sides of a call. Inside means half of a write; for other calls it means a kill that
+// races with the call.
 const (
 	Before When = "before"
 	Inside When = "inside"
 	After  When = "after"
 )
 
-// Fail kills nobody: the call does not happen, and the program sees the Errno of the
+// Fail kills no process. The call does not happen, and the program sees the Errno of the
 // point.
 const Fail When = "fail"
 
-// Victim says who is killed.
+// Victim selects the processes to kill.
 type Victim string
 
-// The victims. A program that is about to be started belongs to the process that starts
-// it.
+// The victims. A program that is about to start belongs to the process that starts it.
 const (
-	// the process that makes the call; also the zero value
+	// VictimSelf is the process that makes the call. It is also the meaning of the zero
+	// value.
 	VictimSelf Victim = "self"
-	// every process in the process group of the run's root
+	// VictimGroup is every process in the process group of the run's root.
 	VictimGroup Victim = "group"
-	// every process of the role RoleSupervisor
+	// VictimSupervisor is every process of the role RoleSupervisor.
 	VictimSupervisor Victim = "supervisor"
-	// VictimGroup and VictimSupervisor
+	// VictimBoth is VictimGroup and VictimSupervisor.
 	VictimBoth Victim = "both"
 )
 
-// The roles that DefaultRole gives.
+// The roles that DefaultRole returns.
 const (
-	// the root of a run
+	// RoleAcode is the root of a run.
 	RoleAcode = "acode"
-	// a process with "supervise" in its arguments
+	// RoleSupervisor is a process with "supervise" in its arguments.
 	RoleSupervisor = "supervisor"
-	// whatever runs below a supervisor
+	// RoleCommand is any process below a supervisor.
 	RoleCommand = "command"
-	// any other child of a root
+	// RoleOther is any other child of a root.
 	RoleOther = "other"
 )
 
-// Point is where a run is killed, or a call of it fails. The zero value does neither.
+// Point is a place to kill a run or to fail a call. The zero value does neither.
 type Point struct {
 	Role string
-	// which call of the role, from 1; 0 means none
+	// N is the number of the call within the role, from 1; 0 means none.
 	N      int
 	When   When
 	Victim Victim
-	// what the program sees when When is Fail
+	// Errno is the error that the program sees if When is Fail.
 	Errno syscall.Errno
-	// with Fail: every later call that counts fails too
+	// Lasting makes every later counted call fail too. It applies to Fail.
 	Lasting bool
 }
 
-// Process is what is known of a process when its role is chosen.
+// Process holds the known facts of a process when its role is chosen.
 type Process struct {
 	PID  int
 	Argv []string
-	// started by Run itself
+	// Root means that Run itself started the process.
 	Root bool
-	// role of the process that forked it; empty when that one is unknown
+	// Parent is the role of the process that forked it, or "" if that process is unknown.
 	Parent string
 }
 
-// DefaultRole tells acode, its supervisor, the commands of the supervisor and other
-// helpers apart. A process that has not started a program of its own keeps its parent's
-// role.
+// DefaultRole distinguishes acode, its supervisor, the commands of the supervisor and
+// other helpers. A process that has not started its own program keeps the role of its
+// parent.
 func DefaultRole(p Process) string {
 	switch {
 	case p.Root:
@@ -90,38 +90,40 @@ func DefaultRole(p Process) string {
 // Spec describes one run of a program.
 type Spec struct {
 	Argv []string
-	// nil means an empty environment
+	// Env may be nil for an empty environment.
 	Env []string
-	// empty means the harness's own
+	// Dir may be empty for the harness's own directory.
 	Dir string
-	// files elsewhere are not counted
+	// Roots are the directories whose files count.
 	Roots  []string
 	Stdout io.Writer
-	// both get all output when the root has ended; nil discards it
+	// Stdout and Stderr get all output when the root has ended; nil discards it.
 	Stderr io.Writer
-	// nil means DefaultRole
+	// Role may be nil for DefaultRole.
 	Role func(Process) string
 	At   Point
-	// which calls At.N counts, as known at their entry; nil means all
+	// Counts selects the calls that At.N counts, with the fields known at their entry.
+	// nil means all.
 	Counts func(Call) bool
-	// called in order of End by the tracer, also for survivors; must be quick
+	// Record is called by the tracer in order of End, also for survivors. It must be
+	// quick.
 	Record func(Call)
 }
 
-// Result is what happened in a run until it was asked for.
+// Result describes a run up to the time of the request.
 type Result struct {
-	// of the root
+	// PID is the pid of the root.
 	PID int
-	// counted calls of each role
+	// Calls holds the number of counted calls of each role.
 	Calls map[string]int
-	// the point was reached
+	// Struck means that the point was reached.
 	Struck bool
-	// the call at the point, as known at its entry
+	// At is the call at the point, with the fields known at its entry.
 	At Call
-	// processes that the kill at the point ended, in order of pid
+	// Killed lists the processes that the kill at the point ended, in order of pid.
 	Killed []int
-	// of the root; -1 when a signal ended it
+	// ExitCode is the root's, or -1 if a signal ended it.
 	ExitCode int
-	// that ended the root; 0 when it exited
+	// Signal is the signal that ended the root, or 0 if it exited.
 	Signal syscall.Signal
 }

@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// state belongs to the thread of a tracer alone.
+// state is used only by the thread of a tracer.
 type state struct {
 	procs   map[int]*process
 	threads map[int]*thread
 	table   map[uint64]shape
-	// the newest one; all calls count there
+	// run is the newest run. All calls count there.
 	run     *run
 	runs    int
 	tick    uint64
@@ -22,37 +22,37 @@ type state struct {
 	waiters []chan Result
 }
 
-// process is a traced process; a forked one has its parent's role until it executes a
+// process is a traced process. A forked process has its parent's role until it executes a
 // program.
 type process struct {
 	pid int
-	// while no program of its own runs: the process that forked it
+	// owner is the process that forked it, until it executes its own program.
 	owner *process
-	// role of the process that forked it
+	// parent is the role of the process that forked it.
 	parent string
 	role   string
 	root   bool
-	// still the launcher
+	// launching means that the process is still the launcher.
 	launching bool
 	killed    bool
-	// that it is the root of; nil for others
+	// run is the run whose root the process is, or nil.
 	run *run
 }
 
-// thread is a traced thread and the call that it is in.
+// thread is a traced thread and its current call.
 type thread struct {
 	tid  int
 	proc *process
 	call *Call
-	// on whose behalf the call is made; differs from proc before an exec
+	// actor is the process that makes the call. It differs from proc before an exec.
 	actor *process
 	nr    uint64
 	args  [6]uint64
-	// kill at the exit of the call
+	// strike means to kill at the exit of the call.
 	strike bool
-	// the call was skipped, and its thread is to see this; 0 normally
+	// errno is the result to report for a skipped call, or 0.
 	errno syscall.Errno
-	// was interrupted by a signal and will be made again by the kernel
+	// again is a call that a signal interrupted and the kernel will restart.
 	again *Call
 }
 
@@ -60,8 +60,8 @@ func newState() *state {
 	return &state{procs: map[int]*process{}, threads: map[int]*thread{}, table: callTable()}
 }
 
-// actor is the process whose program runs in p: p itself, or before its first exec the
-// one that forked it.
+// actor returns the process whose program runs in p. Before its first exec this is the
+// process that forked p.
 func (p *process) actor() *process {
 	for p.owner != nil {
 		p = p.owner
@@ -69,21 +69,22 @@ func (p *process) actor() *process {
 	return p
 }
 
-// fault keeps the first fault of the tracer for the end of the run.
+// fault keeps the first error of the tracer for the end of the run.
 func (s *state) fault(err error) {
 	if err != nil && !errors.Is(err, unix.ESRCH) && s.run != nil && s.run.err == nil {
 		s.run.err = err
 	}
 }
 
-// drain handles every stop and end that is waiting.
+// drain handles every waiting stop and end.
 func (s *state) drain() {
 	for {
 		var ws unix.WaitStatus
 		tid, err := unix.Wait4(-1, &ws, unix.WALL|unix.WNOTHREAD|unix.WNOHANG, nil)
 		switch {
 		case err == unix.EINTR:
-		case err != nil || tid <= 0: // no child, or none that changed
+		// No child exists, or none has changed.
+		case err != nil || tid <= 0:
 			return
 		case ws.Exited() || ws.Signaled():
 			s.ended(tid, ws)
@@ -93,7 +94,7 @@ func (s *state) drain() {
 	}
 }
 
-// answer tells those who wait for the last process to end.
+// answer notifies the waiters once the last process has ended.
 func (s *state) answer() {
 	if len(s.procs) > 0 {
 		return
@@ -129,21 +130,24 @@ func (s *state) stopped(tid int, ws unix.WaitStatus) {
 	}
 }
 
-// resume lets a thread go on: to the exit of its call when it is in one, else to the next
-// stop of the filter.
+// resume continues a thread. The thread runs to the exit of its call, or to the next stop
+// of the filter if it is in no call.
 func (t *thread) resume(sig int) {
 	if t.call != nil {
-		_ = unix.PtraceSyscall(t.tid, sig) // gone: its end will be reported
+		// If the thread is gone, its end will be reported.
+		_ = unix.PtraceSyscall(t.tid, sig)
 		return
 	}
-	_ = unix.PtraceCont(t.tid, sig) // as above
+	// The same applies here.
+	_ = unix.PtraceCont(t.tid, sig)
 }
 
-// meet takes in a thread or process at its first stop.
+// meet registers a thread or process at its first stop.
 func (s *state) meet(tid int) *thread {
 	tgid, ppid := tracee(tid).family()
 	if tgid == 0 {
-		tgid = tid // died in this stop
+		// The thread died in this stop.
+		tgid = tid
 	}
 	t := &thread{tid: tid, proc: s.procs[tgid]}
 	s.threads[tid] = t
@@ -160,8 +164,8 @@ func (s *state) meet(tid int) *thread {
 	return t
 }
 
-// executed is told that a process now runs another program. Its caller has become the
-// leader, and the other threads are gone without notice.
+// executed records that a process now runs another program. The thread that called exec
+// has become the leader, and the other threads are gone without notice.
 func (s *state) executed(pid int) {
 	p := s.procs[pid]
 	former, err := unix.PtraceGetEventMsg(pid)
@@ -191,7 +195,7 @@ func (s *state) executed(pid int) {
 	t.resume(0)
 }
 
-// ended takes a thread, and with the leader its process, out of the books.
+// ended removes a thread and, with the leader, its process.
 func (s *state) ended(tid int, ws unix.WaitStatus) {
 	if t := s.threads[tid]; t != nil {
 		s.abandon(t)
@@ -212,7 +216,7 @@ func (s *state) ended(tid int, ws unix.WaitStatus) {
 	}
 }
 
-// abandon records the call in which a thread has died.
+// abandon records the call in which a thread died.
 func (s *state) abandon(t *thread) {
 	if t.call == nil {
 		return
@@ -223,7 +227,7 @@ func (s *state) abandon(t *thread) {
 	s.record(t)
 }
 
-// record hands a finished call over.
+// record passes a finished call to Record.
 func (s *state) record(t *thread) {
 	c := t.call
 	t.call = nil
@@ -234,7 +238,7 @@ func (s *state) record(t *thread) {
 	}
 }
 
-// enter looks at a call that a thread is about to make.
+// enter handles a thread at the entry of a call.
 func (s *state) enter(t *thread) {
 	if t.proc.launching || t.proc.killed {
 		t.resume(0)
@@ -279,7 +283,8 @@ func (s *state) count(t *thread) {
 	c.N = s.run.result.Calls[c.Role]
 }
 
-// atEntry kills when the point is here, and lets the call happen unless it must not.
+// atEntry kills at the point's call. It lets the call happen unless the point prevents
+// it.
 func (s *state) atEntry(t *thread) {
 	r, c := s.run, t.call
 	if !r.reached(*c) {
@@ -297,7 +302,8 @@ func (s *state) atEntry(t *thread) {
 	case Before:
 		s.strike(t)
 		if t.proc.killed {
-			c.Ending = Prevented // the kernel skips a call when its thread must die
+			// The kernel skips a call when its thread must die.
+			c.Ending = Prevented
 			return
 		}
 		t.resume(0)
@@ -334,7 +340,7 @@ func (r *run) reached(c Call) bool {
 	return n == at.N && !r.result.Struck
 }
 
-// leave looks at a call that a thread has made.
+// leave handles a thread at the exit of a call.
 func (s *state) leave(t *thread) {
 	if t.call == nil {
 		t.resume(0)
@@ -365,7 +371,8 @@ func (s *state) leave(t *thread) {
 		t.strike = false
 		s.strike(t)
 		if t.proc.killed {
-			t.call.Ending = Interrupted // the program never saw the result
+			// The program never saw the result.
+			t.call.Ending = Interrupted
 		}
 	}
 	s.record(t)
@@ -373,7 +380,7 @@ func (s *state) leave(t *thread) {
 }
 
 // strike kills the victims of the run's point, which t has reached. A process that is
-// about to start a program dies with the one on whose behalf it does.
+// about to start a program dies with the process on whose behalf it acts.
 func (s *state) strike(t *thread) {
 	victim := s.run.victim(t)
 	s.run.result.Killed = s.kill(func(p *process) bool {
@@ -381,11 +388,12 @@ func (s *state) strike(t *thread) {
 	})
 }
 
-// victim gives the test for those whom the run's point kills at a call of t.
+// victim returns a test for the processes that the run's point kills at a call of t.
 func (r *run) victim(t *thread) func(*process) bool {
 	inGroup := func(p *process) bool {
 		g, err := unix.Getpgid(p.pid)
-		return err == nil && g == r.pid // the root leads a group of its own
+		// The root leads its own group.
+		return err == nil && g == r.pid
 	}
 	supervises := func(p *process) bool { return p.role == RoleSupervisor && p.owner == nil }
 	switch r.spec.At.Victim {
@@ -399,7 +407,7 @@ func (r *run) victim(t *thread) func(*process) bool {
 	return func(p *process) bool { return p == t.actor }
 }
 
-// kill ends the processes that match, by pid, and gives their pids.
+// kill ends the processes that match, in order of pid, and returns their pids.
 func (s *state) kill(match func(*process) bool) []int {
 	var pids []int
 	for pid, p := range s.procs {

@@ -51,8 +51,8 @@ func toyTalk(dir string) error {
 	return err
 }
 
-// toySignals has a child stop and go on, and a call that signals interrupt again and
-// again.
+// toySignals makes a child stop and continue, and makes a call that signals interrupt
+// repeatedly.
 func toySignals(dir string) error {
 	child := exec.Command("/bin/sh", "-c", "kill -STOP $$; exit 5")
 	if err := child.Start(); err != nil {
@@ -66,7 +66,7 @@ func toySignals(dir string) error {
 		return err
 	}
 	if _, err := syscall.Wait4(child.Process.Pid, &ws, 0, nil); err != nil || ws.ExitStatus() != 5 {
-		return fmt.Errorf("child did not go on: %v, %v", ws, err)
+		return fmt.Errorf("child did not continue: %v, %v", ws, err)
 	}
 	w, err := block(dir)
 	if err != nil {
@@ -86,7 +86,7 @@ func toySignals(dir string) error {
 	return <-w.got
 }
 
-// toyBlocked writes while another of its threads waits for a lock, and then for ever.
+// toyBlocked writes while another of its threads waits for a lock. Then it waits forever.
 func toyBlocked(dir string) error {
 	if _, err := block(dir); err != nil {
 		return err
@@ -94,7 +94,7 @@ func toyBlocked(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "written"), []byte("x"), 0o600)
 }
 
-// waiter is a thread that waits for a lock that its own process holds.
+// waiter is a thread that waits for a lock of its own process.
 type waiter struct {
 	held *os.File
 	tid  int
@@ -142,10 +142,11 @@ func (w *waiter) untilBlocked() error {
 	}
 }
 
-// toyReplace becomes another program twice, from a thread that does not lead.
+// toyReplace becomes another program twice, from a thread that is not the leader.
 func toyReplace(dir string) error {
 	failed := make(chan error)
-	for range 2 { // one of these is not the leader
+	// One of the two threads is not the leader.
+	for range 2 {
 		go func() {
 			runtime.LockOSThread()
 			if unix.Gettid() == unix.Getpid() {

@@ -21,7 +21,8 @@ func toyLegacy(dir string) error {
 				return 0, err
 			}
 			args[i] = uintptr(unsafe.Pointer(p))
-			defer func() { _ = *p }() // keeps the string alive
+			// This keeps the string alive.
+			defer func() { _ = *p }()
 		}
 		if nr == unix.SYS_OPEN {
 			args[1], args[2] = unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, mode

@@ -5,5 +5,5 @@ import (
 	"path/filepath"
 )
 
-// toyLegacy has no older calls to make here.
+// toyLegacy makes no older calls, because this architecture has none.
 func toyLegacy(dir string) error { return os.Mkdir(filepath.Join(dir, "d"), 0o700) }

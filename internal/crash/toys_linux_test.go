@@ -62,13 +62,13 @@ func toy(name string, args []string) error {
 	return fmt.Errorf("no toy %q", name)
 }
 
-// saves is how many records toySave keeps.
+// saves is the number of records that toySave keeps.
 const saves = 3
 
 func content(i int) string { return strings.Repeat(fmt.Sprintf("record-%d.", i), 900) }
 
-// toySave keeps records by the book, but for the bugs that it is told to have, and says
-// of each one that it is kept.
+// toySave keeps records correctly, except for the requested bugs, and reports each kept
+// record.
 func toySave(dir, bugs string) error {
 	has := func(bug string) bool { return strings.Contains(bugs, bug) }
 	for i := 1; i <= saves; i++ {
@@ -216,8 +216,8 @@ func inRoot(dir string) error {
 	return unix.Close(fd)
 }
 
-// threads and writes are how many files toyThreads keeps open at once, and writes to
-// each.
+// threads is the number of files that toyThreads keeps open at once. writes is the number
+// of writes to each.
 const threads, writes = 8, 25
 
 // toyThreads writes from many threads at once.
@@ -248,8 +248,8 @@ func toyThreads(dir string) error {
 	return nil
 }
 
-// toyParent starts a detached supervisor, asks it for work over a unix socket, and ends
-// once that has begun.
+// toyParent starts a detached supervisor, sends it a request over a unix socket, and ends
+// once the work has begun.
 func toyParent(dir string) error {
 	l, err := net.Listen("unix", filepath.Join(dir, "s"))
 	if err != nil {
@@ -276,13 +276,14 @@ func toyParent(dir string) error {
 	return err
 }
 
-// toySupervise waits until its parent has gone, then runs a command and records its end.
+// toySupervise waits until its parent is gone, then runs a command and records its end.
 func toySupervise(dir string) error {
 	conn, err := net.Dial("unix", filepath.Join(dir, "s"))
 	if err != nil {
 		return err
 	}
-	request, err := io.ReadAll(conn) // until the parent's end
+	// The read ends with the parent.
+	request, err := io.ReadAll(conn)
 	if err != nil {
 		return err
 	}
@@ -329,13 +330,12 @@ func (b *bench) spec(name string, args ...string) crash.Spec {
 		b.t.Fatal(err)
 	}
 	argv := append([]string{self, toySwitch, name, b.dir}, args...)
-	// A binary with the race detector waits for a second at its end, unless told
-	// otherwise.
+	// By default, a binary with the race detector waits for a second at its end.
 	env := []string{"GORACE=atexit_sleep_ms=0"}
 	return crash.Spec{Argv: argv, Env: env, Roots: []string{b.dir}, Dir: b.dir}
 }
 
-// run runs to the end of the root and of all survivors, and gives the records.
+// run runs to the end of the root and of all survivors, and returns the records.
 func (b *bench) run(s crash.Spec) (crash.Result, []crash.Call) {
 	b.t.Helper()
 	var calls []crash.Call

@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tracee reads what a stopped thread is about to do: its memory, descriptors and paths.
+// tracee reads the memory, descriptors and paths of a stopped thread.
 type tracee int
 
-// read copies n bytes at addr, or as many as there are before an unreadable page.
+// read copies n bytes at addr. It returns fewer if an unreadable page follows.
 func (t tracee) read(addr, n uint64) []byte {
 	if addr == 0 || n == 0 {
 		return nil
@@ -41,8 +41,8 @@ func (t tracee) word(addr uint64) uint64 {
 	return binary.NativeEndian.Uint64(b)
 }
 
-// text reads a string that ends with NUL, page by page, since the next page may not
-// exist.
+// text reads a string that ends with NUL. It reads page by page, because the next page
+// may not exist.
 func (t tracee) text(addr uint64) string {
 	const page = 4096
 	var s []byte
@@ -89,7 +89,7 @@ func (t tracee) proc(elem ...string) string {
 
 func (t tracee) fdLink(fd int) string { return t.proc("fd", strconv.Itoa(fd)) }
 
-// file gives the path and state of an open file; ok is false when fd is not open.
+// file returns the path and state of an open file. ok is false if fd is not open.
 func (t tracee) file(fd int) (path string, st unix.Stat_t, ok bool) {
 	link := t.fdLink(fd)
 	path, err := os.Readlink(link)
@@ -102,7 +102,7 @@ func (t tracee) file(fd int) (path string, st unix.Stat_t, ok bool) {
 	return path, st, true
 }
 
-// position gives the offset and the flags of an open file.
+// position returns the offset and the flags of an open file.
 func (t tracee) position(fd int) (pos int64, flags int) {
 	b, err := os.ReadFile(t.proc("fdinfo", strconv.Itoa(fd)))
 	if err != nil {
@@ -112,7 +112,8 @@ func (t tracee) position(fd int) (pos int64, flags int) {
 		name, value, _ := strings.Cut(line, ":")
 		switch value = strings.TrimSpace(value); name {
 		case "pos":
-			pos, _ = strconv.ParseInt(value, 10, 64) // the kernel wrote it
+			// The kernel wrote the number.
+			pos, _ = strconv.ParseInt(value, 10, 64)
 		case "flags":
 			f, _ := strconv.ParseInt(value, 8, 64)
 			flags = int(f)
@@ -121,8 +122,8 @@ func (t tracee) position(fd int) (pos int64, flags int) {
 	return pos, flags
 }
 
-// resolve makes the path of a call absolute, with every symbolic link on the way to its
-// last element followed, and the last one too when follow is true and it exists.
+// resolve makes the path of a call absolute and follows every symbolic link before the
+// last element. If follow is true, it follows the last one too if it exists.
 func (t tracee) resolve(dir int, path string, follow bool) string {
 	if !filepath.IsAbs(path) {
 		link := t.proc("cwd")
@@ -149,8 +150,8 @@ func (t tracee) resolve(dir int, path string, follow bool) string {
 	return filepath.Join(at, name)
 }
 
-// unixSocket gives the name of the unix socket behind a descriptor's link, or the link
-// itself when the socket has none. ok is false for every other thing.
+// unixSocket returns the name of the unix socket behind a descriptor's link, or the link
+// itself if the socket has no name. ok is false for other files.
 func (t tracee) unixSocket(link string) (name string, ok bool) {
 	inode, isSocket := strings.CutPrefix(link, "socket:[")
 	if !isSocket {
@@ -174,7 +175,7 @@ func (t tracee) unixSocket(link string) (name string, ok bool) {
 	return "", false
 }
 
-// argvNow gives the arguments of the program that the process runs at this moment.
+// argvNow returns the arguments of the program that the process currently runs.
 func (t tracee) argvNow() []string {
 	b, err := os.ReadFile(t.proc("cmdline"))
 	if err != nil || len(b) == 0 {
@@ -183,8 +184,8 @@ func (t tracee) argvNow() []string {
 	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
 }
 
-// family gives the process that a thread belongs to and that process's parent; 0 for what
-// is already gone.
+// family returns the process of a thread and that process's parent. A process that is
+// gone is 0.
 func (t tracee) family() (tgid, ppid int) {
 	b, err := os.ReadFile(t.proc("status"))
 	if err != nil {
@@ -204,7 +205,7 @@ func (t tracee) family() (tgid, ppid int) {
 	return tgid, ppid
 }
 
-// written reads back what a call has put into a file.
+// written reads back the data that a call put into a file.
 func (t tracee) written(fd int, off, n int64) ([]byte, error) {
 	f, err := os.Open(t.fdLink(fd))
 	if err != nil {

@@ -16,48 +16,49 @@ import (
 // ErrClosed means that the tracer has ended.
 var ErrClosed = errors.New("crash: tracer is closed")
 
-// Tracer starts programs and traces them, and what they start, until the last one has
-// ended. Its methods may be called from any goroutine; runs take turns.
+// Tracer starts programs and traces them and their descendants until the last one has
+// ended. Its methods may be called from any goroutine. Runs take turns.
 type Tracer struct {
-	// held by Run
+	// running is held by Run.
 	running  sync.Mutex
 	requests chan func(*state)
-	// closed when the thread of the tracer has ended
+	// done is closed when the thread of the tracer has ended.
 	done chan struct{}
 }
 
 // NewTracer starts a tracer, which owns an operating system thread until Close.
 func NewTracer() *Tracer {
 	t := &Tracer{requests: make(chan func(*state)), done: make(chan struct{})}
-	go t.settle(func() {})
+	go t.findThread(func() {})
 	return t
 }
 
-// settle begins the loop on a thread that has no children. Only children of its own
-// thread are waited for, so that os/exec keeps its own; but some goroutine may have
-// started one from this very thread before. While another thread is looked for, this one
-// is held.
-func (t *Tracer) settle(found func()) {
+// findThread starts the loop on a thread without children. The loop waits only for
+// children of its own thread, so os/exec keeps its own. But a goroutine may have started
+// a process from this very thread before. While findThread looks for another thread, it
+// holds this one.
+func (t *Tracer) findThread(found func()) {
 	runtime.LockOSThread()
-	if unix.Gettid() != unix.Getpid() && !hasChildren() { // the main thread inherits orphans
+	// The main thread inherits orphans.
+	if unix.Gettid() != unix.Getpid() && !hasChildren() {
 		found()
 		t.loop()
 		return
 	}
 	other := make(chan struct{})
-	go t.settle(func() { close(other); found() })
+	go t.findThread(func() { close(other); found() })
 	<-other
 	runtime.UnlockOSThread()
 }
 
-// hasChildren reports whether the calling thread has any, dead or alive, and takes none
-// away.
+// hasChildren reports whether the calling thread has children, dead or alive. It reaps
+// none.
 func hasChildren() bool {
 	const peek = unix.WEXITED | unix.WNOWAIT | unix.WNOHANG | unix.WALL | unix.WNOTHREAD
 	return unix.Waitid(unix.P_ALL, 0, nil, peek, nil) != unix.ECHILD
 }
 
-// loop is the only place that traces: ptrace obeys one thread. It never unlocks that
+// loop does all tracing, because ptrace requires one thread. It never unlocks that
 // thread, which ends with it.
 func (t *Tracer) loop() {
 	defer close(t.done)
@@ -80,7 +81,7 @@ func (t *Tracer) loop() {
 	}
 }
 
-// ask has f carried out by the thread of the tracer and waits for it.
+// ask runs f on the thread of the tracer and waits for it.
 func (t *Tracer) ask(f func(*state)) error {
 	ready := make(chan struct{})
 	select {
@@ -92,9 +93,10 @@ func (t *Tracer) ask(f func(*state)) error {
 	}
 }
 
-// Run starts a program and returns when its first process has ended. What that process
-// leaves behind stays traced; Wait waits for it. Calls of survivors of earlier runs count
-// in this run from its start on. When ctx ends, every traced process is killed.
+// Run starts a program and returns when its first process has ended. The remaining
+// processes stay traced; Wait waits for them. From the start of this run on, calls of
+// survivors of earlier runs count in it. When ctx ends, the tracer kills every traced
+// process.
 func (t *Tracer) Run(ctx context.Context, spec Spec) (Result, error) {
 	t.running.Lock()
 	defer t.running.Unlock()
@@ -111,7 +113,8 @@ func (t *Tracer) Run(ctx context.Context, spec Spec) (Result, error) {
 	select {
 	case <-r.ended:
 	case <-ctx.Done():
-		_ = t.ask((*state).killAll) // closed: nothing is left to kill
+		// A closed tracer has no process to kill.
+		_ = t.ask((*state).killAll)
 		<-r.ended
 		return Result{}, fmt.Errorf("run %s: %w", spec.Argv[0], ctx.Err())
 	}
@@ -121,27 +124,29 @@ func (t *Tracer) Run(ctx context.Context, spec Spec) (Result, error) {
 	return t.outcome(r, gate)
 }
 
-// outcome gives what is known of a run whose root has ended.
+// outcome returns the result of a run whose root has ended.
 func (t *Tracer) outcome(r *run, gate *os.File) (Result, error) {
 	var res Result
 	var began bool
 	var fault error
 	err := t.ask(func(*state) { res, began, fault = r.snapshot(), r.began, r.err })
 	switch {
-	case errors.Is(err, ErrClosed): // nobody else writes to the run any more
+	// No other goroutine writes to the run any more.
+	case errors.Is(err, ErrClosed):
 		res, began, fault = r.snapshot(), r.began, r.err
 	case err != nil:
 		return res, err
 	}
 	if !began && fault == nil {
 		b := make([]byte, 1024)
-		n, _ := gate.Read(b) // nothing read means nothing said
+		// An empty read means that the launcher sent nothing.
+		n, _ := gate.Read(b)
 		fault = launchFault(b[:max(n, 0)])
 	}
 	return res, fault
 }
 
-// start makes the process of a run and lets the program begin under trace.
+// start makes the process of a run and starts the program under trace.
 func (t *Tracer) start(spec Spec, out output) (*run, *os.File, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -155,22 +160,25 @@ func (t *Tracer) start(spec Spec, out output) (*run, *os.File, error) {
 		_ = gate.Close()
 		return nil, nil, err
 	}
-	_ = theirs.Close() // so that a launcher that dies ends the read below
+	// The read below then ends if the launcher dies.
+	_ = theirs.Close()
 	tid, err := launcherThread(gate)
 	if err == nil {
 		askErr = t.ask(func(s *state) { err = s.adoptRoot(r, tid) })
 		err = errors.Join(askErr, err)
 	}
 	if err != nil {
-		_ = gate.Close() // the launcher, if it lives, reads the end and gives up
+		// A launcher that still lives reads the end and gives up.
+		_ = gate.Close()
 		<-r.ended
 		return nil, nil, err
 	}
-	_, _ = gate.Write([]byte{1}) // a launcher that has ended will be missed by its run
+	// The run notices a launcher that has ended.
+	_, _ = gate.Write([]byte{1})
 	return r, gate, nil
 }
 
-// launcherThread reads which thread is going to execute the program.
+// launcherThread reads which thread will execute the program.
 func launcherThread(gate *os.File) (int, error) {
 	b := make([]byte, 1024)
 	n, err := gate.Read(b)
@@ -180,7 +188,8 @@ func launcherThread(gate *os.File) (int, error) {
 	return 0, launchFault(b[:n])
 }
 
-// launchFault says why the launcher could not start the program, with the words it left.
+// launchFault returns the reason why the launcher could not start the program, with its
+// message.
 func launchFault(words []byte) error {
 	if len(words) == 0 {
 		return errors.New("launcher ended early: does the harness call LauncherMain first?")
@@ -188,8 +197,8 @@ func launchFault(words []byte) error {
 	return fmt.Errorf("launch: %s", words)
 }
 
-// Wait returns when no traced process is left, with the final result of the last run.
-// When ctx ends first it kills nobody.
+// Wait returns the final result of the last run when no traced process is left. If ctx
+// ends first, Wait kills no process.
 func (t *Tracer) Wait(ctx context.Context) (Result, error) {
 	idle := make(chan Result, 1)
 	if err := t.ask(func(s *state) { s.waiters = append(s.waiters, idle) }); err != nil {
@@ -203,7 +212,7 @@ func (t *Tracer) Wait(ctx context.Context) (Result, error) {
 	}
 }
 
-// Survivors gives the roles of the processes that are traced now, by pid.
+// Survivors returns the roles of the traced processes by pid.
 func (t *Tracer) Survivors() (map[int]string, error) {
 	alive := map[int]string{}
 	err := t.ask(func(s *state) {
@@ -216,7 +225,7 @@ func (t *Tracer) Survivors() (map[int]string, error) {
 	return alive, err
 }
 
-// Kill ends the traced processes of a role and says which ones those were.
+// Kill ends the traced processes of a role and returns their pids.
 func (t *Tracer) Kill(role string) ([]int, error) {
 	var killed []int
 	err := t.ask(func(s *state) {
@@ -228,7 +237,7 @@ func (t *Tracer) Kill(role string) ([]int, error) {
 // Close kills every process that is still traced and ends the tracer. It is safe to call
 // twice.
 func (t *Tracer) Close() error {
-	// closed already: nothing to do
+	// A closed tracer needs no work.
 	_ = t.ask(func(s *state) {
 		s.closing = true
 		s.killAll()

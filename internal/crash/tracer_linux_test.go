@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// essence is what must be equal between two runs of one program.
+// essence returns the parts of the calls that must be equal in two runs of one program.
 func essence(calls []crash.Call) []string {
 	var lines []string
 	for _, c := range calls {
@@ -37,7 +37,7 @@ func TestCountsAreEqualBetweenRuns(t *testing.T) {
 	if got, want := out.String(), "saved 1\nsaved 2\nsaved 3\n"; got != want {
 		t.Errorf("stdout: got %q, want %q", got, want)
 	}
-	// open, write, fsync, rename, fsync of the directory
+	// Each save makes five calls: open, write, fsync, rename, fsync of the directory.
 	if got, want := first.Calls, map[string]int{crash.RoleAcode: 5 * saves}; !cmp.Equal(got, want) {
 		t.Errorf("Calls: got %v, want %v", got, want)
 	}
@@ -79,7 +79,7 @@ func TestRecordOfASave(t *testing.T) {
 	}
 }
 
-// state gives the files of a directory with their content.
+// state returns the files of a directory with their content.
 func state(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -97,7 +97,7 @@ func state(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// A kill before a call and one after it differ by exactly that call.
+// A kill before a call and a kill after it differ by exactly that call.
 func TestKillAtEveryPoint(t *testing.T) {
 	b := newBench(t)
 	full, _ := b.run(b.spec("save"))
@@ -139,7 +139,7 @@ func TestKillAtEveryPoint(t *testing.T) {
 	}
 }
 
-// apply does to files what a call of toySave does.
+// apply applies the effect of a call of toySave to files.
 func apply(files map[string]string, c crash.Call) {
 	name := filepath.Base(c.Path)
 	switch c.Kind {
@@ -153,7 +153,7 @@ func apply(files map[string]string, c crash.Call) {
 	}
 }
 
-// Trap of a count per thread: here all threads share one.
+// All threads share one count.
 func TestCountsOverAllThreads(t *testing.T) {
 	b := newBench(t)
 	full, calls := b.run(b.spec("threads"))
@@ -188,7 +188,7 @@ func TestCountsOverAllThreads(t *testing.T) {
 	}
 }
 
-// A detached process outlives the root and works on, because somebody still traces it.
+// A detached process outlives the root and continues, because it stays traced.
 func TestSurvivorsStayTraced(t *testing.T) {
 	b := newBench(t)
 	var calls []crash.Call
@@ -216,14 +216,16 @@ func TestSurvivorsStayTraced(t *testing.T) {
 		kinds[c.Role][c.Kind]++
 	}
 	want := map[string]map[crash.Kind]int{
-		// bind, request; listening socket is unlinked at the end
+		// acode binds the socket and sends a request. The listening socket is unlinked at
+		// the end.
 		crash.RoleAcode: {crash.KindExec: 1, crash.KindOpen: 1, crash.KindWrite: 1, crash.KindSend: 2, crash.KindUnlink: 1},
 		crash.RoleSupervisor: {crash.KindExec: 1, crash.KindOpen: 2, crash.KindWrite: 1, crash.KindSend: 1,
 			crash.KindSync: 2, crash.KindRename: 1},
 		crash.RoleCommand: {crash.KindExec: 1, crash.KindWrite: 2},
 	}
 	for _, k := range kinds {
-		delete(k, crash.KindAck) // a covered binary complains on descriptor 2
+		// A binary with coverage prints a warning on descriptor 2.
+		delete(k, crash.KindAck)
 	}
 	if diff := cmp.Diff(want, kinds); diff != "" {
 		t.Errorf("calls of each role (-want +got):\n%s", diff)
@@ -250,9 +252,9 @@ func TestVictims(t *testing.T) {
 		at       crash.Point
 		rootDies bool
 		killed   int
-		// the supervisor wrote its exit record
+		// recorded means that the supervisor wrote its exit record.
 		recorded bool
-		// the command ran
+		// commanded means that the command ran.
 		commanded bool
 	}{
 		"before_the_start_of_the_supervisor": {at(crash.RoleAcode, 2, crash.Before, crash.VictimSelf), true, 2, false, false},
@@ -283,7 +285,7 @@ func TestVictims(t *testing.T) {
 	}
 }
 
-// A run begins while a survivor of the run before still works under the same tracer.
+// A run begins while a survivor of the previous run still works under the same tracer.
 func TestRunsFollowOneAnother(t *testing.T) {
 	b := newBench(t)
 	if _, err := b.Run(t.Context(), b.spec("parent")); err != nil {
@@ -381,7 +383,7 @@ func TestKillByRole(t *testing.T) {
 	}()
 	<-started
 	if pids, err := b.Kill("nobody"); err != nil || len(pids) != 0 {
-		t.Errorf("Kill nobody: got %v, %v", pids, err)
+		t.Errorf("Kill of no process: got %v, %v", pids, err)
 	}
 	if pids, err := b.Kill("hanging"); err != nil || len(pids) != 1 {
 		t.Errorf("Kill: got %v, %v, want one", pids, err)

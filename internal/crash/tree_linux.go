@@ -13,33 +13,33 @@ import (
 	"syscall"
 )
 
-// sharedMemorySuffix marks SQLite's index of its log. It is memory, written through a
-// mapping that no call shows, and rebuilt at the first open after a crash, so that trees
-// and images leave it out.
+// sharedMemorySuffix marks SQLite's index of its log. The file is memory, written through
+// a mapping without calls, and is rebuilt at the first open after a crash. Trees and
+// images omit it.
 const sharedMemorySuffix = "-shm"
 
 // File is a file, directory or symbolic link of a Tree.
 type File struct {
-	// type and permissions
+	// Mode holds type and permissions.
 	Mode fs.FileMode
-	// of a regular file
+	// Data is the content of a regular file.
 	Data []byte
-	// of a symbolic link
+	// Target is the target of a symbolic link.
 	Target string
-	// equal for two names of one file
+	// Inode is equal for two names of one file.
 	Inode Inode
 }
 
-// Tree is what lies below a directory. The files are keyed by slash-separated paths
+// Tree is the content of a directory. The keys of Files are slash-separated paths
 // relative to Root, which is itself ".".
 type Tree struct {
-	// absolute, symbolic links resolved
+	// Root is absolute and contains no symbolic links.
 	Root  string
 	Files map[string]File
 }
 
-// Snapshot reads the tree below a directory that nobody changes meanwhile. Sockets, pipes
-// and devices are left out.
+// Snapshot reads the tree below a directory that does not change meanwhile. It omits
+// sockets, pipes and devices.
 func Snapshot(root string) (Tree, error) {
 	root = newRoots([]string{root})[0]
 	t := Tree{Root: root, Files: map[string]File{}}
@@ -82,10 +82,11 @@ func readFile(name string, d fs.DirEntry) (f File, ok bool, err error) {
 	return f, err == nil, err
 }
 
-// Materialize writes the tree into dir, which need not exist. Owners and times are not
-// kept.
+// Materialize writes the tree into dir and creates dir if necessary. It does not keep
+// owners and times.
 func (t Tree) Materialize(dir string) error {
-	names := slices.Sorted(maps.Keys(t.Files)) // a directory before what it holds
+	// A directory comes before its content.
+	names := slices.Sorted(maps.Keys(t.Files))
 	first := map[Inode]string{}
 	for _, name := range names {
 		f, at := t.Files[name], filepath.Join(dir, filepath.FromSlash(name))
@@ -94,7 +95,8 @@ func (t Tree) Materialize(dir string) error {
 			return fmt.Errorf("materialize %s: %w", name, err)
 		}
 	}
-	for _, name := range slices.Backward(names) { // last, since they may forbid writing
+	// Modes come last, because they may forbid writing.
+	for _, name := range slices.Backward(names) {
 		if f := t.Files[name]; f.Mode.IsDir() {
 			if err := os.Chmod(filepath.Join(dir, filepath.FromSlash(name)), f.Mode.Perm()); err != nil {
 				return fmt.Errorf("materialize %s: %w", name, err)
@@ -104,7 +106,7 @@ func (t Tree) Materialize(dir string) error {
 	return nil
 }
 
-// write makes one file; first holds where each inode already has a name.
+// write makes one file. first holds the first name of each inode.
 func (f File) write(at string, first map[Inode]string) error {
 	switch f.Mode.Type() {
 	case fs.ModeDir:
@@ -122,8 +124,8 @@ func (f File) write(at string, first map[Inode]string) error {
 	return os.Chmod(at, f.Mode.Perm())
 }
 
-// Differences names the paths at which two trees differ in type, permissions, content or
-// target, in order.
+// Differences returns the sorted paths at which two trees differ in type, permissions,
+// content or target.
 func (t Tree) Differences(u Tree) []string {
 	var names []string
 	for name, f := range t.Files {
@@ -142,7 +144,8 @@ func (t Tree) Differences(u Tree) []string {
 	return names
 }
 
-// relative gives the name of an absolute path in the tree; ok is false outside of it.
+// relative returns the name of an absolute path in the tree. ok is false outside the
+// tree.
 func (t Tree) relative(abs string) (string, bool) {
 	if abs == t.Root {
 		return ".", true

@@ -30,7 +30,8 @@ func TestSnapshotAndMaterialize(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() { _ = os.Chmod(in("d"), 0o700) }) // or the directory cannot be removed
+	// Otherwise the directory could not be removed.
+	t.Cleanup(func() { _ = os.Chmod(in("d"), 0o700) })
 	tree := snapshot(t, dir)
 	var names []string
 	for _, name := range []string{".", "d", "d/f", "hard", "soft", "socket", "x.db-shm"} {
@@ -45,7 +46,8 @@ func TestSnapshotAndMaterialize(t *testing.T) {
 	if err := tree.Materialize(to); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.Chmod(filepath.Join(to, "d"), 0o700) }) // as above
+	// The same applies here.
+	t.Cleanup(func() { _ = os.Chmod(filepath.Join(to, "d"), 0o700) })
 	copied := snapshot(t, to)
 	if diff := tree.Differences(copied); len(diff) > 0 {
 		t.Errorf("Materialize: differs at %v", diff)
@@ -149,7 +151,7 @@ func TestReplayOfRareCalls(t *testing.T) {
 	}
 }
 
-// Reports name the cut, what became of the changes, and calls with their place.
+// Reports name the cut, the fates of the changes, and calls with their place.
 func TestReports(t *testing.T) {
 	s := new(script).write("a/f", 4, 0, "new")
 	var labels []string
