@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// smallPlan touches everything that a store keeps: blobs in the clear, sealed and in a
-// file, an approval, claims with and without a receipt, a capture.
+// smallPlan uses every part of a store: blobs in plain text, sealed and in a file, an
+// approval, claims with and without a receipt, and a capture.
 const smallPlan = `version: 1
 task: Small session for tampering
 tasks:
@@ -44,8 +44,8 @@ func bigText(rng *rand.Rand) string {
 	return b.String()
 }
 
-// smallSession runs smallPlan until its last command but one is running, kills acode, and
-// lets the command end. Nothing of it runs any more when it returns.
+// smallSession runs smallPlan until its last command but one runs, kills acode, and lets
+// that command end. No process of the session runs when it returns.
 func smallSession(t testing.TB, dir string) site {
 	t.Helper()
 	s := newSite(t, dir, smallPlan, map[string]string{"big.txt": bigText(rand.New(rand.NewPCG(1, 1))), "other.txt": "other\n"})
@@ -65,7 +65,8 @@ func smallSession(t testing.TB, dir string) site {
 	return s
 }
 
-// frames gives the length of the log's live part, and where in it each commit ends.
+// frames returns the length of the live part of the log, and the offset of the end of
+// each commit in it.
 func frames(t testing.TB, wal []byte) (live int, commits []int) {
 	t.Helper()
 	if len(wal) < 32 {
@@ -83,7 +84,7 @@ func frames(t testing.TB, wal []byte) (live int, commits []int) {
 	return commits[len(commits)-1], commits
 }
 
-// inLog cuts what is stale off the log. Nearly all of the session is in it.
+// inLog cuts the stale part off the log. Nearly all of the session is in the log.
 func (s site) inLog(t testing.TB) {
 	t.Helper()
 	name := filepath.Join(s.store(), "acode.db-wal")
@@ -93,7 +94,7 @@ func (s site) inLog(t testing.TB) {
 	must(t, os.Truncate(name, int64(live)))
 }
 
-// inDatabase brings everything into the database and removes the log.
+// inDatabase moves everything into the database and removes the log.
 func (s site) inDatabase(t testing.TB) {
 	t.Helper()
 	if e := s.acode(t, "resume", "zzzzzz"); e.exit != 14 {
@@ -106,9 +107,10 @@ func (s site) inDatabase(t testing.TB) {
 	}
 }
 
-// flip is one bit of one file of the store.
+// flip is one bit of a file of the store.
 type flip struct {
-	kind, file string // file is relative to the store
+	// file is relative to the store.
+	kind, file string
 	at         int
 	bit        uint
 }
@@ -117,7 +119,7 @@ func (f flip) String() string {
 	return fmt.Sprintf("%s: %s byte %d bit %d", f.kind, f.file, f.at, f.bit)
 }
 
-// kinds says which files of a store are flipped, and the share of each in a sample.
+// kinds returns the file patterns to flip, with the share of each in a sample.
 func kinds(database bool) map[string]int {
 	if database {
 		return map[string]int{"acode.db": 60}
@@ -128,7 +130,7 @@ func kinds(database bool) map[string]int {
 	}
 }
 
-// flips lists flips of a store: every byte once, or n for each hundred of a sample.
+// flips lists the flips of a store: every byte once, or n of each hundred of a sample.
 func flips(t testing.TB, base string, database, all bool, percent int, rng *rand.Rand) []flip {
 	t.Helper()
 	shares := kinds(database)
@@ -146,7 +148,7 @@ func flips(t testing.TB, base string, database, all bool, percent int, rng *rand
 			rel, err := filepath.Rel(filepath.Join(base, "store"), name)
 			must(t, err)
 			for at := range b {
-				// Most of a page is empty: a sample visits that now and then only.
+				// Most of a page is empty, so a sample visits the empty part rarely.
 				if all || b[at] != 0 || rng.IntN(40) == 0 {
 					kind = append(kind, flip{pattern, rel, at, uint(rng.IntN(8))})
 				}
@@ -161,18 +163,21 @@ func flips(t testing.TB, base string, database, all bool, percent int, rng *rand
 	return out
 }
 
-// campaign flips bytes of one session in a place of its own.
+// campaign flips bytes of one session in its own directory.
 type campaign struct {
-	site   site
-	base   string // copy of everything before the resume
-	rows   string // what sqlite3 reads in it
+	site site
+	// base is a copy of all files before the resume.
+	base string
+	// rows is the dump of base by sqlite3.
+	rows   string
 	before map[string]string
 	ledger []string
-	end    map[string]string // after an undisturbed resume
-	last   []string
+	// end is the tree after an undisturbed resume.
+	end  map[string]string
+	last []string
 }
 
-// newCampaign makes a session and looks at its undisturbed resume.
+// newCampaign makes a session and records its undisturbed resume.
 func newCampaign(t testing.TB, dir string, database bool) *campaign {
 	t.Helper()
 	c := &campaign{site: smallSession(t, filepath.Join(dir, "site")), base: filepath.Join(dir, "base")}
@@ -192,21 +197,23 @@ func newCampaign(t testing.TB, dir string, database bool) *campaign {
 	return c
 }
 
-// restore puts everything back as it was before the resume.
+// restore puts all files back as they were before the resume.
 func (c *campaign) restore(t testing.TB) {
 	t.Helper()
 	c.site.quiet(t)
 	for _, dir := range []string{c.site.ws(), c.site.store()} {
-		// A supervisor that has only just begun holds no lock yet, and makes files.
+		// A supervisor that has just started holds no lock yet and may still create
+		// files.
 		eventually(t, "the site can be removed", func() bool { return os.RemoveAll(dir) == nil })
 	}
 	must(t, copyTree(c.base, c.site.root))
 }
 
-// verdict is what a trial showed.
+// verdict is the result of a trial.
 type verdict struct {
-	class   string
-	finding string // empty: as it must be
+	class string
+	// finding is empty if the trial passed.
+	finding string
 }
 
 // trial flips one bit, verifies, resumes and judges.
@@ -220,7 +227,7 @@ func (c *campaign) trial(t testing.TB, f *flip) verdict {
 	named, wrong := c.judgeVerify(t, c.site.acode(t, "verify"), f)
 	how, also := c.judgeResume(t, c.site.acode(t, "resume", id))
 	if f != nil && how == halfWay {
-		how, also = c.mended(t, *f)
+		how, also = c.repaired(t, *f)
 	}
 	return verdict{class: named + "; " + how, finding: strings.TrimSpace(wrong + " " + also)}
 }
@@ -234,24 +241,24 @@ func (c *campaign) flip(t testing.TB, f flip) {
 	must(t, os.WriteFile(name, b, 0o600))
 }
 
-// halfWay is the class of a resume that met the damage only when it came to write on the
-// page: no reading notices a header that says wrongly where there is room.
+// halfWay is the class of a resume that met the damage only when it wrote to the page. No
+// read notices a header with a wrong free space.
 const halfWay = "resume 18 half-way"
 
-// mended puts the bit back after such a resume: what that one did is neither lost nor
-// repeated.
-func (c *campaign) mended(t testing.TB, f flip) (class, finding string) {
+// repaired puts the bit back after such a resume and resumes again. The work of the first
+// resume must be neither lost nor repeated.
+func (c *campaign) repaired(t testing.TB, f flip) (class, finding string) {
 	t.Helper()
 	c.site.quiet(t)
 	c.flip(t, f)
 	class, finding = c.judgeResume(t, c.site.acode(t, "resume", c.site.id(t)))
 	if class != "resume 0" && finding == "" {
-		finding = "mended after a resume that stopped half-way: " + class
+		finding = "repaired after a resume that stopped half-way: " + class
 	}
-	return halfWay + ", mended: " + class, finding
+	return halfWay + ", repaired: " + class, finding
 }
 
-// judgeVerify holds A1.
+// judgeVerify checks A1.
 func (c *campaign) judgeVerify(t testing.TB, e ended, f *flip) (class, finding string) {
 	t.Helper()
 	switch {
@@ -260,7 +267,7 @@ func (c *campaign) judgeVerify(t testing.TB, e ended, f *flip) (class, finding s
 	case e.exit != 0:
 		return fmt.Sprintf("verify %d", e.exit), fmt.Sprintf("undocumented refusal: %v", e)
 	case f != nil && strings.HasPrefix(f.kind, "blobs/"):
-		return "verify good", "a blob's file was changed and nobody says so"
+		return "verify good", "a blob's file was changed and neither verify nor resume reports it"
 	}
 	if rows := dump(t, c.site.store()); rows != c.rows {
 		return "verify good", "verify finds nothing, and rows differ: " + firstDifference(c.rows, rows)
@@ -268,7 +275,7 @@ func (c *campaign) judgeVerify(t testing.TB, e ended, f *flip) (class, finding s
 	return "verify good", ""
 }
 
-// judgeResume holds A2.
+// judgeResume checks A2.
 func (c *campaign) judgeResume(t testing.TB, e ended) (class, finding string) {
 	t.Helper()
 	class = fmt.Sprintf("resume %d", e.exit)
@@ -305,7 +312,7 @@ func firstDifference(a, b string) string {
 	return fmt.Sprintf("%d lines became %d", len(x), len(y))
 }
 
-// counts adds verdicts up by kind of file and class.
+// counts adds up verdicts by kind of file and class.
 type counts struct {
 	mu       sync.Mutex
 	classes  map[string]map[string]int
@@ -340,7 +347,8 @@ func (n *counts) print(t testing.TB, what string) {
 	t.Logf("%s: %d bytes flipped, %d findings", what, total, n.findings)
 }
 
-// A1, A2: a flipped byte is named or harmless, and resume refuses or ends as ever.
+// A1, A2: verify names a flipped byte or the byte is harmless, and resume refuses or ends
+// as usual.
 func TestFlippedBytes(t *testing.T) {
 	for name, database := range map[string]bool{"all_in_the_database": true, "all_in_the_log": false} {
 		t.Run(name, func(t *testing.T) {
@@ -350,7 +358,7 @@ func TestFlippedBytes(t *testing.T) {
 	}
 }
 
-// tellEvery is after how many bytes a long campaign tells how far it is.
+// tellEvery is the number of bytes after which a long campaign reports its progress.
 const tellEvery = 10_000
 
 func runFlips(t *testing.T, name string, database bool) {
@@ -371,7 +379,8 @@ func runFlips(t *testing.T, name string, database bool) {
 				c := newCampaign(t, scratch(t), database)
 				c.controls(t)
 				list := flips(t, c.base, database, all, percent, rng)
-				for i := w; i < len(list); i += workers { // each worker's session has the same layout
+				// The session of each worker has the same layout.
+				for i := w; i < len(list); i += workers {
 					if i%tellEvery < workers {
 						t.Logf("%s: %d of %d", name, i, len(list))
 					}
@@ -394,7 +403,7 @@ func runFlips(t *testing.T, name string, database bool) {
 	}
 }
 
-// controls shows that the judge passes what is whole, and fails a program that does
+// controls shows that the judge passes intact files and fails a program that does
 // nothing.
 func (c *campaign) controls(t *testing.T) {
 	t.Helper()

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// judgeLedger reads lines "begin KEY" and "end KEY" and says what is wrong: two that run
-// at once, and steps that did not happen exactly once.
+// judgeLedger reads lines "begin KEY" and "end KEY" and returns errors: steps that ran at
+// once, and steps that did not happen exactly once.
 func judgeLedger(lines []string, steps []string) []string {
 	var wrong []string
 	open := ""
@@ -40,7 +40,7 @@ func judgeLedger(lines []string, steps []string) []string {
 	return wrong
 }
 
-// stepOf gives the step of a key v1:SESSION:TASK/STEP/OPERATION:ATTEMPT.
+// stepOf returns the step of a key v1:SESSION:TASK/STEP/OPERATION:ATTEMPT.
 func stepOf(key string) string {
 	part := strings.Split(key, ":")
 	if len(part) != 4 {
@@ -52,7 +52,7 @@ func stepOf(key string) string {
 	return key
 }
 
-// The judge finds each way in which two could have executed.
+// judgeLedger finds each way in which two processes could have executed.
 func TestJudgeLedger(t *testing.T) {
 	for name, c := range map[string]struct {
 		lines string
@@ -73,8 +73,8 @@ func TestJudgeLedger(t *testing.T) {
 	}
 }
 
-// signPlan is a plan of n commands that each sign the ledger before and after they work,
-// with a file written between two commands. It gives the ids of the commands.
+// signPlan returns a plan of n commands and the ids of the commands. Each command signs
+// the ledger before and after its work, and a file is written between two commands.
 func signPlan(n int, work string) (plan string, steps []string, files map[string]string) {
 	var b strings.Builder
 	b.WriteString("version: 1\ntask: Sign the ledger\ntasks:\n  - id: sign\n    steps:\n")
@@ -90,7 +90,7 @@ func signPlan(n int, work string) (plan string, steps []string, files map[string
 	return b.String(), slices.Clip(steps), files
 }
 
-// behindGate is a signPlan whose nth command waits while the gate is closed.
+// behindGate changes a plan of signPlan: its nth command waits while the gate is closed.
 func behindGate(plan string, n int) string {
 	at := strings.Index(plan, fmt.Sprintf("{id: command%03d,", n))
 	return plan[:at] + strings.Replace(plan[at:], `; echo \"end `, `; while test -e \"$GATE\"; do sleep 0.02; done; echo \"end `, 1)

@@ -16,13 +16,13 @@ import (
 )
 
 // gatedPlan has a command that waits while the gate is closed, between commands that do
-// not.
+// not wait.
 func gatedPlan() (plan string, steps []string, files map[string]string) {
 	plan, steps, files = signPlan(4, "true")
 	return behindGate(plan, 0), steps, files
 }
 
-// sessionLock and runLock are the files that keep others out.
+// sessionLock and runLock return the lock files.
 func (s site) sessionLock(t testing.TB) string {
 	return filepath.Join(s.store(), "locks", s.id(t)+".lock")
 }
@@ -37,7 +37,7 @@ func (s site) runLock(t testing.TB) string {
 	return all[0]
 }
 
-// vandal does something to a lock file that somebody holds.
+// vandal damages a lock file that a process holds.
 type vandal func(t testing.TB, name string)
 
 func removed(t testing.TB, name string) { must(t, os.Remove(name)) }
@@ -64,8 +64,8 @@ func holding(t testing.TB, plan string) (site, *process) {
 	return s, p
 }
 
-// A4: whatever becomes of the session's lock file, the lock of the workspace still keeps
-// everybody else out, and the holder finishes.
+// A4: after any damage to the session's lock file, the lock of the workspace keeps other
+// processes out, and the holder finishes.
 func TestLockFileOfAHolder(t *testing.T) {
 	t.Parallel()
 	plan, steps, files := gatedPlan()
@@ -88,9 +88,9 @@ func TestLockFileOfAHolder(t *testing.T) {
 	}
 }
 
-// A5: with every lock file gone another takes over, if it may share the directory, whose
-// own lock no one can remove; the first, awake or frozen meanwhile, writes nothing more,
-// and each effect happens once.
+// A5: without any lock file, another process takes over if it may share the directory,
+// whose own lock cannot be removed. The first process, frozen or not, writes nothing
+// more, and each effect happens once.
 func TestTakenOver(t *testing.T) {
 	t.Parallel()
 	plan, steps, files := gatedPlan()
@@ -125,7 +125,7 @@ func TestTakenOver(t *testing.T) {
 	}
 }
 
-// lockPID gives the pid that the session's lock file names.
+// lockPID returns the pid that the session's lock file names.
 func (s site) lockPID(t testing.TB) int {
 	t.Helper()
 	var h struct{ PID int }
@@ -136,18 +136,18 @@ func (s site) lockPID(t testing.TB) int {
 	return h.PID
 }
 
-// epoch gives the epoch in a copy of the store.
+// epoch returns the epoch in a copy of the store.
 func (s site) epoch(t testing.TB) int {
 	t.Helper()
 	return strings.Count(dump(t, s.store()), "'ExecutionAcquired'")
 }
 
-// freeze stops p and waits until each of its threads stands still. The signal goes to one
-// of them, and on a busy machine the others run on until that one is scheduled.
+// freeze stops p and waits until each of its threads has stopped. One thread receives the
+// signal, and on a busy machine the others run until that one is scheduled.
 func (p *process) freeze(t testing.TB) {
 	t.Helper()
 	p.signal(syscall.SIGSTOP)
-	eventually(t, "every thread stands still", func() bool {
+	eventually(t, "every thread has stopped", func() bool {
 		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
 		must(t, err)
 		for _, name := range tasks {
@@ -161,8 +161,8 @@ func (p *process) freeze(t testing.TB) {
 	})
 }
 
-// inTransaction reports whether somebody holds a lock of the database. The bytes are
-// those that SQLite locks in the index of its log.
+// inTransaction reports whether a process holds a lock of the database. The bytes are the
+// ones that SQLite locks in the index of its log.
 func (s site) inTransaction(t testing.TB) bool {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(s.store(), "acode.db-shm"), os.O_RDWR, 0)
@@ -173,8 +173,8 @@ func (s site) inTransaction(t testing.TB) bool {
 	return lock.Type != unix.F_UNLCK
 }
 
-// A5: frozen anywhere, in particular between two steps, where the next thing is a claim
-// or a write of a file.
+// A5: frozen anywhere, in particular between two steps, where a claim or the write of a
+// file comes next.
 func TestFrozenAnywhere(t *testing.T) {
 	t.Parallel()
 	seed := uint64(setting(t, "ACODE_TORTURE_SEED", 1))
@@ -182,7 +182,8 @@ func TestFrozenAnywhere(t *testing.T) {
 	exits, inside := map[int]int{}, 0
 	for round := range max(6, setting(t, "ACODE_TORTURE_RESUMES", 60)/10) {
 		plan, steps, files := signPlan(8, "echo working")
-		gated := round%2 == 0 // on a slow machine all others may end before they stand still
+		// On a slow machine the session may end before all processes are frozen.
+		gated := round%2 == 0
 		if gated {
 			plan = behindGate(plan, 6)
 		}
@@ -195,7 +196,7 @@ func TestFrozenAnywhere(t *testing.T) {
 		first.freeze(t)
 		s.openGate(t)
 		if s.inTransaction(t) {
-			// Nobody can write a database whose lock is held by a process that is frozen.
+			// No process can write to a database while a frozen process holds its lock.
 			inside++
 			first.signal(syscall.SIGCONT)
 			if e := first.wait(t); e.exit != 0 {
@@ -213,8 +214,10 @@ func TestFrozenAnywhere(t *testing.T) {
 		exits[e.exit]++
 		switch {
 		case second.exit == 0 && e.exit == 23: // taken over
-		case second.exit == 15 && e.exit == 0 && !gated: // it had finished before
-		case second.exit == 16 && e.exit == 0 && strings.Contains(second.output, "SQLITE_BUSY"): // frozen while it opened the database
+		// The first process had finished before.
+		case second.exit == 15 && e.exit == 0 && !gated:
+		// The first process froze while it opened the database.
+		case second.exit == 16 && e.exit == 0 && strings.Contains(second.output, "SQLITE_BUSY"):
 			inside++
 		default:
 			t.Errorf("seed %d, round %d, frozen after %v: first: %v; second: %v", seed, round, delay, e, second)
@@ -223,13 +226,13 @@ func TestFrozenAnywhere(t *testing.T) {
 	}
 	t.Logf("exits of those that were frozen: %v; %d frozen inside a transaction were not taken over", exits, inside)
 	if exits[23] == 0 {
-		t.Errorf("seed %d: nobody was frozen before its end and outside a transaction", seed)
+		t.Errorf("seed %d: no process was frozen before its end and outside a transaction", seed)
 	}
 }
 
-// A5: two that are awake, because every lock file was replaced under the first one, may
-// both give up, but no effect happens twice, and whoever resumes next finishes. The
-// second may also meet files that the first has written since, and refuse.
+// A5: every lock file was replaced under the first of two running processes. Both may
+// give up, but no effect happens twice, and the next resume finishes. The second process
+// may also find files that the first has written since, and refuse.
 func TestBothAwake(t *testing.T) {
 	t.Parallel()
 	seed := uint64(setting(t, "ACODE_TORTURE_SEED", 1))

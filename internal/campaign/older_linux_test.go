@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// refused checks that verify names what is wrong, and that resume refuses with the same
-// code and changes nothing (A3).
+// refused checks that verify names the error, and that resume refuses with the same code
+// and changes nothing (A3).
 func (c *campaign) refused(t *testing.T, id, code string) {
 	t.Helper()
 	if e := c.site.acode(t, "verify"); e.exit != 18 || !strings.Contains(e.output, code) {
@@ -21,7 +21,8 @@ func (c *campaign) refused(t *testing.T, id, code string) {
 	}
 }
 
-// A3: commits dropped from the end of the log, one after another, as a lying disk would.
+// A3: commits dropped from the end of the log one by one, as a lying disk would drop
+// them.
 func TestDroppedFromTheEnd(t *testing.T) {
 	t.Parallel()
 	c := newCampaign(t, scratch(t), false)
@@ -46,7 +47,7 @@ func TestDroppedFromTheEnd(t *testing.T) {
 	}
 }
 
-// A3: an older database under the files of today.
+// A3: an older database with newer files.
 func TestOlderDatabase(t *testing.T) {
 	t.Parallel()
 	dir := scratch(t)
@@ -77,8 +78,8 @@ func TestOlderDatabase(t *testing.T) {
 	c.refused(t, s.id(t), "CKPT-001")
 }
 
-// All of the store put back cannot be known from it alone: what the session did since
-// lies in the workspace, and asks.
+// The store alone cannot show that all of it was replaced by an older copy. The workspace
+// shows the later work of the session, so acode asks.
 func TestOlderHome(t *testing.T) {
 	t.Parallel()
 	dir := scratch(t)

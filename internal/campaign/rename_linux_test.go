@@ -13,8 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// swapper exchanges a directory and a symbolic link that leads outside, until it is
-// stopped.
+// swapper exchanges a directory and a symbolic link to the outside until it is stopped.
 type swapper struct {
 	dir, link string
 	swaps     atomic.Int64
@@ -22,7 +21,7 @@ type swapper struct {
 	done      sync.WaitGroup
 }
 
-// racedSite is a site whose directory "deep" is swapped. It gives the directory outside.
+// racedSite returns a site whose directory "deep" is swapped, and the directory outside.
 func racedSite(t testing.TB, plan string) (site, *swapper, string) {
 	t.Helper()
 	s := newSite(t, scratch(t), plan, map[string]string{"deep/old.txt": "old\n"})
@@ -46,7 +45,7 @@ func (w *swapper) start(t testing.TB) {
 				t.Errorf("exchange: %v", err)
 				return
 			}
-			// Now and then everything stands still for as long as a step takes.
+			// Sometimes both names keep still for about as long as a step takes.
 			if w.swaps.Add(1)%8 < 2 {
 				<-time.NewTimer(time.Millisecond).C
 			}
@@ -59,11 +58,11 @@ func (w *swapper) end() {
 	w.done.Wait()
 }
 
-// minSwaps is how many renames a race must have had.
+// minSwaps is the least number of renames of a race.
 const minSwaps = 2000
 
-// A6: a plan that writes, edits, moves and deletes through a directory that becomes a
-// symbolic link and back leaves no byte outside.
+// A6: a plan writes, edits, moves and deletes through a directory that becomes a symbolic
+// link and back. No byte may land outside.
 func TestRenamesUnderAPlan(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("version: 1\ntask: Write through a directory that moves\non_failure: continue\ntasks:\n")
@@ -107,8 +106,8 @@ func TestRenamesUnderAPlan(t *testing.T) {
 	}
 }
 
-// The same race against a writer that looks first: bytes land outside, so the race is
-// one.
+// In the same race, a writer that checks first does write outside. This shows that the
+// race is real.
 func TestRenamesUnderANaiveWriter(t *testing.T) {
 	_, w, outside := racedSite(t, "")
 	before := tree(t, outside)
@@ -117,7 +116,8 @@ func TestRenamesUnderANaiveWriter(t *testing.T) {
 	eventually(t, "a naive writer has written outside", func() bool {
 		for range 100 {
 			if real, err := filepath.EvalSymlinks(w.dir); err == nil && real == w.dir {
-				_ = os.WriteFile(filepath.Join(w.dir, "old.txt"), []byte("inside\n"), 0o644) // it may be gone
+				// The file may be missing.
+				_ = os.WriteFile(filepath.Join(w.dir, "old.txt"), []byte("inside\n"), 0o644)
 			}
 		}
 		return len(differences(before, tree(t, outside))) > 0

@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// acquisitions reads who took the session up, in order: a pid for each epoch.
+// acquisitions returns the processes that acquired the session, in order: one pid for
+// each epoch.
 func (s site) acquisitions(t testing.TB) (pids []int) {
 	t.Helper()
 	out := s.must(t, "session", "export", s.id(t)).output
@@ -43,8 +44,8 @@ func (s site) acquisitions(t testing.TB) (pids []int) {
 	return pids
 }
 
-// executes gives the one of pids that the journal says has taken the session up; 0 for
-// none.
+// executes returns the one of pids that acquired the session according to the journal, or
+// 0.
 func (s site) executes(t testing.TB, pids []int) int {
 	t.Helper()
 	for line := range strings.Lines(dump(t, s.store())) {
@@ -57,7 +58,7 @@ func (s site) executes(t testing.TB, pids []int) int {
 	return 0
 }
 
-// whole checks the end: each effect once, the files, the state.
+// whole checks the end: each effect happened once, and the files and the state are right.
 func (s site) whole(t testing.TB, steps []string, files map[string]string) {
 	t.Helper()
 	for _, w := range judgeLedger(s.lines(t), steps) {
@@ -81,13 +82,14 @@ type crowd struct {
 	others int
 	rng    *rand.Rand
 	mu     sync.Mutex
-	killed map[int]bool // by pid, those that the kill really ended
+	// killed holds, by pid, the processes that the kill really ended.
+	killed map[int]bool
 	exits  map[int]int
 }
 
-// kill starts the processes to be killed and kills them one after another: any of them,
-// and now and then the one that holds the lock, so that holders are among them. The first
-// victim surely executes.
+// kill starts the doomed processes and kills them one after another. It picks a random
+// process, or sometimes the lock's holder, so that holders are among them. The first
+// victim always executes.
 func (c *crowd) kill(t *testing.T, id string, group *sync.WaitGroup) {
 	doomed := map[int]*process{}
 	for i := range c.doomed {
@@ -119,7 +121,8 @@ func (c *crowd) kill(t *testing.T, id string, group *sync.WaitGroup) {
 
 func (c *crowd) pause(ms int) { <-time.NewTimer(time.Duration(ms) * time.Millisecond).C }
 
-// holder waits a moment for one of those to hold the lock, and lets it begin its work.
+// holder waits a moment until one of the processes holds the lock, and lets it begin its
+// work.
 func (c *crowd) holder(id string, of map[int]*process, otherwise int) int {
 	for range 60 {
 		var h struct{ PID int }
@@ -143,12 +146,13 @@ func (c *crowd) end(pid int, e ended, doomed bool) {
 	c.exits[e.exit]++
 }
 
-// A4: many resume at once, two thirds of them are killed, and one executes at any time.
+// A4: many processes resume at once, two thirds of them are killed, and at most one
+// executes at any time.
 func TestCrowd(t *testing.T) {
 	t.Parallel()
 	n := setting(t, "ACODE_TORTURE_RESUMES", 60)
-	// The last command waits for the gate, so that the session cannot end while killing
-	// goes on: then one of the doomed might be the one that ends it.
+	// The last command waits for the gate, so the session cannot end during the kills.
+	// Otherwise a doomed process might end it.
 	plan, steps, files := signPlan(max(16, n/3), "sleep 0.02")
 	plan = behindGate(plan, len(steps)-1)
 	c := &crowd{site: newSite(t, scratch(t), plan, nil), doomed: n * 2 / 3, others: n - n*2/3, killed: map[int]bool{}, exits: map[int]int{},

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Around an edit the schema lets everything through; afterwards it is as it was.
+// loosen makes the schema accept any row for an edit. tighten restores the schema.
 const (
 	loosen = `PRAGMA writable_schema = ON;
 		CREATE TEMP TABLE kept AS SELECT * FROM main.sqlite_master;
@@ -19,8 +19,8 @@ const (
 		INSERT INTO main.sqlite_master SELECT * FROM kept WHERE type = 'trigger';`
 )
 
-// edit changes rows of a store with sqlite3, whatever the schema says, without acode's
-// key.
+// edit changes rows of a store with sqlite3, without the schema's checks and without
+// acode's key.
 func (s site) edit(t testing.TB, script string) {
 	t.Helper()
 	out, err := exec.Command("sqlite3", "-batch", "-bail", filepath.Join(s.store(), "acode.db"), loosen+script+";"+tighten).CombinedOutput()
@@ -29,11 +29,12 @@ func (s site) edit(t testing.TB, script string) {
 	}
 }
 
-// A1, A2: rows that no program of ours would write are corruption, not a bug of acode.
+// A1, A2: acode reports rows that it never writes as corruption, not as its own bug.
 func TestRowsOfTheWrongKind(t *testing.T) {
 	t.Parallel()
 	c := newCampaign(t, scratch(t), true)
-	unread := []string{"a_sequence_is_of_others", "a_migration_is_other"} // by resume
+	// Rows that resume does not read.
+	unread := []string{"a_sequence_is_of_others", "a_migration_is_other"}
 	for name, script := range map[string]string{
 		"session_steps_are_text":  `UPDATE sessions SET step_total = 'ten'`,
 		"session_id_is_a_blob":    `UPDATE sessions SET last_us = x'00'`,

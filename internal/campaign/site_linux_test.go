@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// acodePath is the program under test. TestMain builds it.
+// acodePath is the tested program. TestMain builds it.
 var acodePath string
 
 func TestMain(m *testing.M) {
@@ -41,7 +41,7 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// setting gives a number from the environment.
+// setting returns a number from the environment.
 func setting(t testing.TB, name string, otherwise int) int {
 	t.Helper()
 	text := os.Getenv(name)
@@ -55,14 +55,15 @@ func setting(t testing.TB, name string, otherwise int) int {
 	return n
 }
 
-// site is a place for one session: workspace, store, ledger, gate.
+// site is a place for one session: workspace, store, ledger and gate.
 type site struct {
-	root    string
-	program string // stands for acode
+	root string
+	// program takes the place of acode.
+	program string
 }
 
-// scratch gives an empty directory, in memory where that can be: a kill leaves the same
-// there.
+// scratch returns an empty directory, in memory where possible. A kill leaves the same
+// state there.
 func scratch(t testing.TB) string {
 	t.Helper()
 	if info, err := os.Stat("/dev/shm"); err != nil || !info.IsDir() {
@@ -105,7 +106,7 @@ func (s site) plan() string   { return filepath.Join(s.root, "plan.yml") }
 func (s site) ledger() string { return filepath.Join(s.root, "ledger") }
 func (s site) gate() string   { return filepath.Join(s.root, "gate") }
 
-// command prepares acode with args, in an environment of its own.
+// command prepares acode with args and its own environment.
 func (s site) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, s.program, args...)
 	cmd.Dir = s.ws()
@@ -116,15 +117,16 @@ func (s site) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// ended is how a process of acode ended.
+// ended describes the end of an acode process.
 type ended struct {
-	args   string
-	exit   int // -1: killed
+	args string
+	// exit is -1 for a killed process.
+	exit   int
 	output string
 }
 
-// String says it on one line, so that a search for the failures of a log finds it. What
-// says why stands at the end.
+// String returns one line, so that a search for failures finds all of it. The reason
+// comes last.
 func (e ended) String() string {
 	text := strings.ReplaceAll(strings.TrimSpace(e.output), "\n", " | ")
 	if len(text) > shownBytes {
@@ -133,16 +135,16 @@ func (e ended) String() string {
 	return fmt.Sprintf("acode %s: exit %d: %s", e.args, e.exit, text)
 }
 
-const shownBytes = 1000 // of what a process wrote
+// shownBytes is how much of the output is shown.
+const shownBytes = 1000
 
 // codes matches the codes of errors.
 var codes = regexp.MustCompile(`ACODE-[A-Z]+-\d+|LOCK-\d+|CKPT-\d+|FILE-\d+`)
 
-// code gives the first error code that was printed.
+// code returns the first error code in the output.
 func (e ended) code() string { return codes.FindString(e.output) }
 
-// patience bounds every wait for a process that should have ended long ago, on a machine
-// that does much else.
+// patience limits every wait for a process. It is long because the machine may be busy.
 const patience = 2 * time.Minute
 
 // acode runs acode to its end.
@@ -152,7 +154,7 @@ func (s site) acode(t testing.TB, args ...string) ended {
 	return p.wait(t)
 }
 
-// must runs acode, which has to exit with 0.
+// must runs acode and fails the test unless it exits with 0.
 func (s site) must(t testing.TB, args ...string) ended {
 	t.Helper()
 	e := s.acode(t, args...)
@@ -162,7 +164,7 @@ func (s site) must(t testing.TB, args ...string) ended {
 	return e
 }
 
-// process is acode while it runs.
+// process is a running acode.
 type process struct {
 	cmd    *exec.Cmd
 	args   string
@@ -180,9 +182,9 @@ func (s site) start(t testing.TB, args ...string) *process {
 	return p
 }
 
-func (p *process) signal(sig syscall.Signal) { _ = p.cmd.Process.Signal(sig) } // it may have ended
+// The process may have ended.
+func (p *process) signal(sig syscall.Signal) { _ = p.cmd.Process.Signal(sig) }
 
-// wait waits for the end.
 func (p *process) wait(t testing.TB) ended {
 	t.Helper()
 	defer p.cancel()
@@ -210,7 +212,7 @@ func eventually(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// lines gives the lines of the ledger.
+// lines returns the lines of the ledger.
 func (s site) lines(t testing.TB) []string {
 	t.Helper()
 	b, err := os.ReadFile(s.ledger())
@@ -234,7 +236,7 @@ func (s site) openGate(t testing.TB) {
 	must(t, os.Remove(s.gate()))
 }
 
-// id gives the id of the only session, as its head tells it.
+// id returns the id of the only session, from the name of its head.
 func (s site) id(t testing.TB) string {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(s.store(), "heads", "*"))
@@ -248,10 +250,10 @@ func (s site) id(t testing.TB) string {
 // quiet waits until neither a supervisor nor a command holds a lock below the store.
 func (s site) quiet(t testing.TB) {
 	t.Helper()
-	eventually(t, "nobody holds a lock", func() bool { return len(held(t, s.store())) == 0 })
+	eventually(t, "no process holds a lock", func() bool { return len(held(t, s.store())) == 0 })
 }
 
-// held lists the files below dir that somebody has locked.
+// held lists the locked files below dir.
 func held(t testing.TB, dir string) []string {
 	t.Helper()
 	var out []string
@@ -264,7 +266,8 @@ func held(t testing.TB, dir string) []string {
 		}
 		f, err := os.Open(name)
 		if err != nil {
-			return nil // gone since
+			// The file was removed meanwhile.
+			return nil
 		}
 		if syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) != nil {
 			out = append(out, name)
@@ -302,7 +305,7 @@ func tree(t testing.TB, dir string) map[string]string {
 	return out
 }
 
-// differences names the paths in which two trees differ.
+// differences returns the paths at which two trees differ.
 func differences(a, b map[string]string) []string {
 	var out []string
 	for name := range maps.Keys(a) {
@@ -319,7 +322,7 @@ func differences(a, b map[string]string) []string {
 	return out
 }
 
-// copyTree copies a directory with modes and times of its files.
+// copyTree copies a directory with the modes and times of its files.
 func copyTree(from, to string) error {
 	return filepath.WalkDir(from, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -348,16 +351,16 @@ func copyTree(from, to string) error {
 	})
 }
 
-// stamps are the times at which the migration library says that it ran: its own note,
-// which nothing reads.
+// stamps matches the times when the migration library ran. It notes them for itself, and
+// acode does not read them.
 var stamps = regexp.MustCompile(`(?m)^(INSERT INTO goose_db_version VALUES\(\d+,\d+,\d+),.*$`)
 
-// unsigned are rows that tell nothing of a session: how far delivery is, which the server
-// corrects, and counts of the work. docs/format.md says that nobody signs them.
+// unsigned matches rows without facts about a session: the progress of delivery, which
+// the server corrects, and counts of work. docs/format.md says that they are not signed.
 var unsigned = regexp.MustCompile(`(?m)^INSERT INTO (lanes|outbox|drainer|sync|work|phases) .*$`)
 
-// dump reads all rows of a copy of a store with sqlite3. What cannot be read gives its
-// error.
+// dump reads all rows of a copy of a store with sqlite3. For an unreadable store it
+// returns the error.
 func dump(t testing.TB, store string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(filepath.Dir(store), "dump-")

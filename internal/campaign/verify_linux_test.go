@@ -2,8 +2,8 @@ package campaign_test
 
 import "testing"
 
-// A1: a session that executes while verify looks has lost nothing: what it commits
-// meanwhile is newer than what verify compares it with, and no damage.
+// A1: verify passes a session that executes meanwhile. The session's new commits are
+// newer than the state that verify compares, and are no damage.
 func TestVerifyWhileItRuns(t *testing.T) {
 	t.Parallel()
 	plan, steps, files := signPlan(40, "true")

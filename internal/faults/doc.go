@@ -1,26 +1,25 @@
-// Package faults holds the tests that break the disk under acode: calls that fail, disks
-// that are full, stores that are damaged, gone, or somebody else's. They build cmd/acode
-// and run it as real processes.
+// Package faults holds the tests that break the disk under acode. Calls fail, disks are
+// full, and stores are damaged, missing, or owned by another user. The tests build
+// cmd/acode and run it as real processes.
 //
-// What must hold:
+// These invariants must hold:
 //
-//	B1  What acode said is done has a receipt in the store, whatever call failed.
-//	B2  After a failed write, sync or commit nothing more is written to the database or its log
-//	    through the connection that saw it, except to stop cleanly when there was no room.
-//	B3  acode stops with a code, exits 1 (3 or 18 where the store itself is refused), and says
-//	    what is kept.
+//	B1  Each step that acode reported done has a receipt in the store, whichever call
+//	    failed.
+//	B2  After a failed write, sync or commit, the connection that saw it writes nothing
+//	    more to the database or its log, except to stop cleanly when there was no room.
+//	B3  acode stops with a code, exits 1 (3 or 18 if it refuses the store itself), and
+//	    says which data is kept.
 //	B4  status answers on the broken disk.
-//	B5  Once the disk is whole again, resume completes: each effect once, nothing lost.
-//	B6  A store, a checkpoint and an idempotency key of format 1 mean what they meant when
-//	    they were written.
-//	B7  All that holds too for a workspace whose file system keeps no modes, or whose calls fail
-//	    at random, carried out or not.
+//	B5  Once the disk works again, resume completes: each effect once, nothing lost.
+//	B6  A store, a checkpoint and an idempotency key of format 1 keep their meaning.
+//	B7  The same holds for a workspace whose file system keeps no modes, or whose calls
+//	    fail at random, with or without an effect.
 //
-// No judge asks acode about itself where it can look: it counts the lines of a ledger,
-// compares the workspace with a computed tree, and reads copies of the store with
-// sqlite3.
+// The tests observe from outside acode where they can. They count the lines of a ledger,
+// compare the workspace with a computed tree, and read copies of the store with sqlite3.
 //
-// As root, or where user namespaces are allowed, full and read-only disks are real mounts
-// in a mount namespace of the tests' own, which ends with them. Elsewhere limits on the
-// size of files take their place.
+// As root, or with user namespaces, full and read-only disks are real mounts in the
+// tests' own mount namespace, which ends with them. Otherwise limits on the size of files
+// replace them.
 package faults

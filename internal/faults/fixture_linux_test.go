@@ -24,20 +24,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var writeFixture = flag.Bool("write-fixture", false, "write what must be read from testdata/format1.tar.gz anew, and the store itself; what was released stays as it is")
+var writeFixture = flag.Bool("write-fixture", false, "write a new testdata/format1.tar.gz and its golden data; never replace a released fixture")
 
-// The fixture is a store with its workspace and ledger, as the program of its time left
-// them, and what that program read from it.
+// The fixture is a store with its workspace and ledger as an early program left them, and
+// the data that this program read from it.
 const (
 	fixtureFile = "testdata/format1.tar.gz"
 	goldenFile  = "testdata/format1.json"
 )
 
-// fixtureSecret is what the program of the fixture redacts and seals.
+// fixtureSecret is a secret that the program of the fixture redacts and seals.
 const fixtureSecret = "password=hunter2hunter2hunter2"
 
-// fixtureHead begins both plans of the fixture. It leaves content in the clear, sealed
-// and in a file, a receipt with a capture, an approval.
+// fixtureHead begins both plans of the fixture. It leaves content in plain text, sealed
+// and in a file, a receipt with a capture, and an approval.
 const fixtureHead = `version: 1
 task: %s
 tasks:
@@ -60,11 +60,11 @@ const fixtureTail = `      - {id: last, run: "echo \"$ACODE_IDEMPOTENCY_KEY $VER
       - {id: after, write: {path: %s/after.txt, content: "after ${VER}\n"}}
 `
 
-// fixtureStop is a command that is running when acode is killed.
+// fixtureStop is a command that runs when acode is killed.
 const fixtureStop = `      - {id: hold, run: "echo \"$ACODE_IDEMPOTENCY_KEY\" >> \"$LEDGER\"; while test -e \"$HOME/gate\"; do sleep 0.02; done"}
 `
 
-// golden is what must be read from the fixture for ever.
+// golden is the data that every version must read from the fixture.
 type golden struct {
 	Sessions []goldenSession
 	Ledger   []string
@@ -79,13 +79,13 @@ type goldenSession struct {
 	Done    int
 	LastSeq uint64
 	Head    string
-	// that Load uses
+	// Checkpoint is the one that Load uses.
 	Checkpoint uint64
-	// SHA-256 of its JSON
+	// Plan is the SHA-256 of the plan's JSON.
 	Plan  string
 	Steps map[string]stepGolden
 	Files map[string]fileGolden
-	// seq, type and hash of each
+	// Events holds seq, type and hash of each event.
 	Events []string
 }
 
@@ -105,7 +105,7 @@ type fileGolden struct {
 	Wrote bool
 }
 
-// readGolden reads a store with the program of today.
+// readGolden reads a store with the current program.
 func readGolden(t *testing.T, home, ledger string) golden {
 	t.Helper()
 	ctx := t.Context()
@@ -165,7 +165,7 @@ func goldenOf(t *testing.T, s *local.Store, view *session.Session, checkpoint ui
 	return g
 }
 
-// B6: every later version reads what format 1 says, and goes on with it.
+// B6: every later version reads a store of format 1 and continues it.
 func TestFormat1(t *testing.T) {
 	if *writeFixture {
 		makeFixture(t)
@@ -184,7 +184,8 @@ func TestFormat1(t *testing.T) {
 	}
 	checkKeys(t, want)
 	half := want.Sessions[1]
-	e := s.acode(t, "resume", "-C", s.ws(), "--env=current", half.Short) // LEDGER is another one here
+	// LEDGER has another value here.
+	e := s.acode(t, "resume", "-C", s.ws(), "--env=current", half.Short)
 	if e.exit != 0 {
 		t.Errorf("half-done session: %v", e)
 	}
@@ -204,7 +205,7 @@ func TestFormat1(t *testing.T) {
 	}
 }
 
-// checkKeys reads the idempotency keys that commands and steps of format 1 were given.
+// checkKeys checks the idempotency keys that commands and steps of format 1 received.
 func checkKeys(t *testing.T, g golden) {
 	t.Helper()
 	keys := 0
@@ -232,7 +233,7 @@ func checkKeys(t *testing.T, g golden) {
 	}
 }
 
-// makeFixture writes the fixture anew.
+// makeFixture writes a new fixture.
 func makeFixture(t *testing.T) {
 	s := plainSite(t)
 	must(t, os.WriteFile(filepath.Join(s.ws(), "big.txt"), []byte(firstLine+strings.Repeat("a line of a large file\n", 4000)), 0o644))
@@ -271,8 +272,8 @@ func makeFixture(t *testing.T) {
 	}
 }
 
-// killInCommand resumes, kills acode when its supervisor's command runs, and lets that
-// one end.
+// killInCommand resumes, kills acode while its supervisor's command runs, and lets the
+// command end.
 func (s site) killInCommand(t *testing.T) {
 	t.Helper()
 	gate := filepath.Join(s.root, "user", "gate")
@@ -293,8 +294,8 @@ func (s site) killInCommand(t *testing.T) {
 	must(t, err)
 }
 
-// pack writes files and directories below root into an archive. Times, owners and what
-// only the machine of the moment uses stay behind.
+// pack writes files and directories below root into an archive. It omits times, owners
+// and files that only the running machine uses.
 func pack(t *testing.T, archive, root string, names ...string) {
 	t.Helper()
 	f, err := os.Create(archive)

@@ -17,16 +17,18 @@ import (
 	"github.com/acode-dev/acode/internal/disk"
 )
 
-// foreignVariable tells a test binary to serve a file system of one directory at another.
+// foreignVariable tells a test binary to serve the file system of one directory at
+// another.
 const foreignVariable = "ACODE_FAULTS_FOREIGN"
 
-// serveForeign does so until its input ends. A process that starts others in a directory
-// which it serves itself may wait for itself.
+// serveForeign serves back at dir until its input ends. A process that starts others in a
+// directory that it serves itself may deadlock.
 func serveForeign(back, dir string) {
 	unmount, err := disk.Foreign(back, dir)
 	if err == nil {
 		fmt.Println("mounted")
-		_, _ = io.Copy(io.Discard, os.Stdin) // however it ends
+		// Any end of the input counts.
+		_, _ = io.Copy(io.Discard, os.Stdin)
 		err = unmount()
 	}
 	if err != nil {
@@ -36,10 +38,10 @@ func serveForeign(back, dir string) {
 	os.Exit(0)
 }
 
-// back is where the files of a workspace lie that a file system of another kind shows.
+// back returns the real directory behind a workspace on another file system.
 func (s site) back() string { return filepath.Join(s.root, "back") }
 
-// foreignSite is a site whose workspace lies on a file system of disk.Foreign.
+// foreignSite is a site whose workspace is on a file system of disk.Foreign.
 func foreignSite(t *testing.T) site {
 	t.Helper()
 	s := plainSite(t)
@@ -64,9 +66,9 @@ func (s site) mountForeign(t *testing.T) (unmount func()) {
 	return func() { must(t, errors.Join(end.Close(), server.Wait())) }
 }
 
-// A change of a file that was carried out although its answer says that it failed, as
-// over a network, is undone like any other: the next attempt finds what the first one
-// found.
+// A change of a file may happen although its answer is an error, as over a network. acode
+// undoes it like any other change, so the next attempt sees the same files as the first
+// one.
 func TestLostAnswer(t *testing.T) {
 	if !canMount() {
 		t.Log("nothing may be mounted here")
@@ -98,8 +100,8 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// lostAnswer loses the n-th answer of a run, from 0, and gives what is there at the end,
-// if there was one.
+// lostAnswer loses the n-th answer of a run, from 0. It returns the files at the end, and
+// whether an answer was lost.
 func lostAnswer(t *testing.T, step string, n int) (end string, lost bool) {
 	t.Helper()
 	s := foreignSite(t)
@@ -129,8 +131,8 @@ func lostAnswer(t *testing.T, step string, n int) (end string, lost bool) {
 	return strings.Join(got, ", "), lost
 }
 
-// Where names that differ only in case are one, a step that means two files by them fails
-// and changes nothing, and one that means one file by them does as elsewhere.
+// On a file system that ignores case, a step that means two files by names that differ
+// only in case fails and changes nothing. A step that means one file works as usual.
 func TestCaseThatDoesNotCount(t *testing.T) {
 	if !canMount() {
 		t.Log("nothing may be mounted here")
@@ -175,23 +177,23 @@ func TestCaseThatDoesNotCount(t *testing.T) {
 	}
 }
 
-// roundsOfTrouble is how many sessions meet calls that fail at random in their workspace.
+// roundsOfTrouble is the number of sessions whose workspace calls fail at random.
 const roundsOfTrouble = 12
 
-// B7: whatever call fails in a workspace, carried out or not, and whenever acode is
-// killed besides: once calls succeed again the session comes to its end, each effect
-// once.
+// B7: calls in a workspace fail at random, with or without an effect, and acode is killed
+// too. Once calls succeed again, the session completes with each effect once.
 func TestTroubledWorkspace(t *testing.T) {
 	if !canMount() {
 		t.Log("nothing may be mounted here")
 		return
 	}
-	// resumes, at most
+	// troubled is the most resumes with failing calls.
 	const troubled = 30
 	for round := range roundsOfTrouble {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			s := foreignSite(t)
-			s.away = true // whoever starts it is not to fail
+			// Starting acode in the workspace would fail.
+			s.away = true
 			trouble := disk.Trouble(s.back())
 			must(t, os.WriteFile(trouble, []byte("15"), 0o644))
 			e := s.acode(t, "run", "--plan", s.plan())
@@ -200,7 +202,8 @@ func TestTroubledWorkspace(t *testing.T) {
 				if n == troubled {
 					must(t, os.WriteFile(trouble, nil, 0o644))
 				}
-				if s.read(t).sessions == 0 { // it was refused
+				// acode refused the run.
+				if s.read(t).sessions == 0 {
 					e = s.acode(t, "run", "--plan", s.plan())
 				} else if n%2 == 0 && n < troubled {
 					at := crash.Point{Role: crash.RoleAcode, N: 1 + rand.IntN(100), When: crash.After, Victim: crash.VictimSelf}

@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sizes is how many sizes of disk are tried.
+// sizes is the number of disk sizes to try.
 const sizes = 20
 
-// enoughBytes is room for everything.
+// enoughBytes is room for the whole session.
 const enoughBytes = 64 << 20
 
-// fullDisk is a site whose disk is a file system of its own of a given size. Where
-// nothing may be mounted, no file may be larger than a share of that size.
+// fullDisk returns a site on its own file system of a given size. Without mounts, files
+// are limited to a share of that size instead.
 func fullDisk(t testing.TB, bytes int64) site {
 	t.Helper()
 	root := scratch(t)
@@ -43,8 +43,8 @@ func (s *site) giveRoom(t testing.TB) {
 	}
 }
 
-// used gives the bytes that a site has used of its disk, or without a mount the size of
-// its largest file.
+// used returns the bytes that a site uses on its disk. Without a mount it is the size of
+// the largest file.
 func (s site) used(t testing.TB) int64 {
 	t.Helper()
 	if canMount() {
@@ -62,8 +62,8 @@ func (s site) used(t testing.TB) int64 {
 	return most
 }
 
-// diskSizes gives a quarter of the sizes below what an empty store takes, and the others
-// between that and what the whole session takes.
+// diskSizes returns the sizes to try. A quarter of them is below the size of an empty
+// store, and the others are between that and the size of the whole session.
 func diskSizes(t testing.TB) []int64 {
 	t.Helper()
 	s := fullDisk(t, enoughBytes)
@@ -84,12 +84,13 @@ func diskSizes(t testing.TB) []int64 {
 		all = append(all, made+(whole-made)*i/(sizes-early-1))
 	}
 	for i := range all {
-		all[i] &^= 4095 // whole pages
+		// A size is in whole pages.
+		all[i] &^= 4095
 	}
 	return all
 }
 
-// B1, B3–B5: the disk runs full at twenty sizes, then room is given. Nothing is lost,
+// B1, B3–B5: the disk runs full at twenty sizes, then it gets room. Nothing is lost,
 // nothing happens twice, and status answers on the full disk.
 func TestFullDisk(t *testing.T) {
 	var table []string
@@ -110,7 +111,7 @@ func TestFullDisk(t *testing.T) {
 			s.giveRoom(t)
 			r := s.finish(t)
 			sum.lost, sum.repeated = sum.lost+r.lost, sum.repeated+r.repeated
-			table = append(table, fmt.Sprintf("%8d KiB  exit %2d  %-16s %2d steps told  %d lost  %d repeated", bytes>>10, e.exit, e.code(), told, r.lost, r.repeated))
+			table = append(table, fmt.Sprintf("%8d KiB  exit %2d  %-16s %2d steps reported  %d lost  %d repeated", bytes>>10, e.exit, e.code(), told, r.lost, r.repeated))
 		})
 	}
 	t.Logf("disk full at %d of %d sizes: %d lost, %d repeated\n%s", full, len(table), sum.lost, sum.repeated, strings.Join(table, "\n"))
@@ -119,37 +120,40 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// checkFull holds B3. A session that could still be paused says how many steps are done.
+// checkFull checks B3. A session that could still be paused reports its completed steps.
 func checkFull(t *testing.T, e ended) {
 	t.Helper()
 	codes := []string{"ACODE-STORE-005"}
-	if !canMount() { // a file that may not grow is no full disk to SQLite
+	// SQLite does not report a file at its size limit as a full disk.
+	if !canMount() {
 		codes = append(codes, "ACODE-STORE-004")
 	}
 	if e.exit != 1 || !slices.Contains(codes, e.code()) || !says(e.stdout+e.stderr, "kept") && !says(e.stdout, "paused (disk_full): ", " done, ") {
-		t.Errorf("got %v, want exit 1, %v and what is kept", e, codes)
+		t.Errorf("got %v, want exit 1, %v and the kept data", e, codes)
 	}
 }
 
-// checkUnmade: a store that could not be made leaves nothing behind.
+// checkUnmade checks that a store whose creation failed leaves no files.
 func (s site) checkUnmade(t *testing.T) {
 	t.Helper()
 	if _, err := os.Lstat(s.database()); err == nil {
-		return // it was made
+		// The store was created.
+		return
 	}
 	if left, err := os.ReadDir(s.store()); err == nil {
 		t.Errorf("a store that was not made left %v", left)
 	}
 }
 
-// A file system without inodes is full, whatever room it has. A store that could not be
-// made there leaves nothing behind, and a session that stopped for want of one continues.
+// A file system without free inodes counts as full. A store whose creation failed there
+// leaves no files, and a session that stopped for lack of an inode continues.
 func TestNoInodes(t *testing.T) {
 	if !canMount() {
 		t.Skip("nothing may be mounted here")
 	}
 	full := 0
-	for inodes := 3; ; inodes++ { // the workspace takes two
+	// The workspace takes two inodes.
+	for inodes := 3; ; inodes++ {
 		disk := scratch(t)
 		must(t, unix.Mount("none", disk, "tmpfs", 0, fmt.Sprintf("nr_inodes=%d,mode=0755", inodes)))
 		t.Cleanup(func() { _ = unix.Unmount(disk, unix.MNT_DETACH) })

@@ -19,16 +19,17 @@ type fault struct {
 	kind    crash.Kind
 	errno   syscall.Errno
 	lasting bool
-	// that acode stops with
+	// code is the code with which acode stops.
 	code  string
 	files []string
-	// points while the store is made
+	// making is the number of points while the store is created.
 	making int
-	// points while steps are executed
+	// working is the number of points while steps are executed.
 	working int
 }
 
-// disks are the ways in which disks break. SQLite tells only a full one from the others.
+// disks returns the ways in which disks break. SQLite distinguishes only a full disk from
+// the others.
 func disks() []fault {
 	const io, full = "ACODE-STORE-004", "ACODE-STORE-005"
 	store := []string{"acode.db", "acode.db-wal"}
@@ -43,7 +44,7 @@ func disks() []fault {
 	}
 }
 
-// meets gives the calls of acode that a fault can meet in a site.
+// meets returns a test for the calls of acode that a fault can hit in a site.
 func (f fault) meets(s site) func(crash.Call) bool {
 	return func(c crash.Call) bool {
 		if c.Kind != f.kind || c.Role != crash.RoleAcode || !strings.HasPrefix(c.Path, s.store()+"/") {
@@ -51,14 +52,15 @@ func (f fault) meets(s site) func(crash.Call) bool {
 		}
 		base := filepath.Base(c.Path)
 		return slices.ContainsFunc(f.files, func(name string) bool {
-			ok, _ := filepath.Match(name, base) // the patterns are right
+			// The patterns are well formed.
+			ok, _ := filepath.Match(name, base)
 			return ok
 		})
 	}
 }
 
-// points gives some of the calls of an undisturbed run, by the number that they have
-// among those that the fault meets.
+// points returns a sample of the calls of an undisturbed run, as numbers among the calls
+// that the fault can hit.
 func (f fault) points(s site, calls []crash.Call, most int, rng *rand.Rand) []int {
 	meets, n := f.meets(s), 0
 	for _, c := range calls {
@@ -72,19 +74,19 @@ func (f fault) points(s site, calls []crash.Call, most int, rng *rand.Rand) []in
 
 const seed = 8
 
-// stage is when a disk breaks.
+// stage is a time at which a disk breaks.
 type stage struct {
 	name string
-	// the store that is there already; empty means none
+	// from is the existing store; empty means none.
 	from string
-	// of acode
+	// args are the arguments of acode.
 	args func(s site) []string
-	// points
+	// most is the number of points.
 	most func(f fault) int
 }
 
-// B1–B5: at sampled calls the disk breaks under acode, while it makes the store and while
-// it executes.
+// B1–B5: at sampled calls the disk breaks under acode, while it creates the store and
+// while it executes.
 func TestBrokenDisk(t *testing.T) {
 	made := plainSite(t)
 	if e := made.acode(t, "resume", "nobody"); e.exit != 14 {
@@ -124,8 +126,7 @@ func (st stage) site(t *testing.T) site {
 	return s
 }
 
-// breakDisk has the nth call fail, looks at what is left, and resumes on a disk that is
-// whole.
+// breakDisk makes the nth call fail, checks the remains, and resumes on a working disk.
 func breakDisk(t *testing.T, st stage, f fault, n int) result {
 	s := st.site(t)
 	at := crash.Point{Role: crash.RoleAcode, N: n, When: crash.Fail, Errno: f.errno, Lasting: f.lasting}
@@ -133,10 +134,10 @@ func breakDisk(t *testing.T, st stage, f fault, n int) result {
 	if !res.Struck {
 		t.Fatalf("the call was not made: %v", e)
 	}
-	// The last close may fail too: what it copies is safe in the log, and all is done.
+	// The last close may fail too. Its data is safe in the log, and all steps are done.
 	over := e.exit == 0 && s.read(t).state == "completed" || e.exit == 14 && st.from == ""
 	if !over && (e.exit != 1 || e.code() != f.code || !says(e.stdout+e.stderr, "kept")) {
-		t.Errorf("at %v: got %v, want exit 1, %s and what is kept", res.At, e, f.code)
+		t.Errorf("at %v: got %v, want exit 1, %s and the kept data", res.At, e, f.code)
 	}
 	s.checkTold(t, e)
 	if f.errno == syscall.EIO && st.from != "" && !over {
@@ -155,19 +156,19 @@ func says(text string, words ...string) bool {
 	return true
 }
 
-// checkTold holds B1.
+// checkTold checks B1.
 func (s site) checkTold(t *testing.T, e ended) {
 	t.Helper()
 	d := s.read(t)
 	for _, name := range e.told() {
 		if d.receipts[name] == 0 {
-			t.Errorf("told of %s, and the store has no receipt: %v", name, e)
+			t.Errorf("%s is reported done, and the store has no receipt: %v", name, e)
 		}
 	}
 }
 
-// checkSilence holds B2: after the first call on the database or its log that failed,
-// acode has written and synced neither.
+// checkSilence checks B2: after its first failed call on the database or its log, acode
+// writes and syncs neither.
 func checkSilence(t *testing.T, s site, calls []crash.Call) {
 	t.Helper()
 	failed := false
@@ -181,7 +182,7 @@ func checkSilence(t *testing.T, s site, calls []crash.Call) {
 	}
 }
 
-// checkStatus holds B4. Where there is a session, status names it.
+// checkStatus checks B4. If there is a session, status names it.
 func (s site) checkStatus(t *testing.T) {
 	t.Helper()
 	d := s.read(t)
@@ -197,11 +198,11 @@ func (s site) checkStatus(t *testing.T) {
 	}
 }
 
-// result is how a trial ended.
+// result counts the errors of a trial.
 type result struct{ lost, repeated, wrong int }
 
-// finish resumes on a whole disk, or runs again where there was no session yet, and
-// judges the end (B5).
+// finish resumes on a working disk, or runs again if there is no session yet, and judges
+// the end (B5).
 func (s site) finish(t *testing.T) result {
 	t.Helper()
 	args := []string{"resume"}

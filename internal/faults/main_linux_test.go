@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// acodePath is the program under test. TestMain builds it.
+// acodePath is the tested program. TestMain builds it.
 var acodePath string
 
-// insideVariable tells a test binary that it was started by itself: "mounts" in a mount
-// namespace of its own, "limits" where there is none.
+// insideVariable tells a test binary that it started itself. Its value is "mounts" in its
+// own mount namespace, and "limits" without one.
 const insideVariable = "ACODE_FAULTS_INSIDE"
 
 func TestMain(m *testing.M) {
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		serveForeign(back, dir)
 	}
 	if os.Getenv(insideVariable) == "" {
-		os.Exit(again())
+		os.Exit(runInside())
 	}
 	os.Exit(buildAndRun(m))
 }
@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 // canMount reports whether these tests may mount file systems.
 func canMount() bool { return os.Getenv(insideVariable) == "mounts" }
 
-// again runs the tests in a mount namespace, so that no mount outlives them.
-func again() int {
+// runInside runs the tests in a mount namespace, so that no mount outlives them.
+func runInside() int {
 	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Cloneflags: syscall.CLONE_NEWNS}
 	if os.Geteuid() != 0 {
 		attr.Cloneflags |= syscall.CLONE_NEWUSER
@@ -45,7 +45,8 @@ func again() int {
 	}
 	err := reexec("mounts", attr)
 	var ended *exec.ExitError
-	if err != nil && !errors.As(err, &ended) { // it could not be started: no such namespaces here
+	// The process could not start, because namespaces are not available.
+	if err != nil && !errors.As(err, &ended) {
 		err = reexec("limits", &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL})
 	}
 	if errors.As(err, &ended) {
@@ -67,7 +68,8 @@ func reexec(inside string, attr *syscall.SysProcAttr) error {
 }
 
 func buildAndRun(m *testing.M) int {
-	if canMount() { // nothing that is mounted here shall be seen outside
+	// Mounts made here must not be visible outside.
+	if canMount() {
 		if err := unix.Mount("none", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 			fmt.Fprintln(os.Stderr, "make mounts private:", err)
 			return 1

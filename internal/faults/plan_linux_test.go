@@ -14,13 +14,14 @@ import (
 	"testing"
 )
 
-// planText fills the disk: files of 48 KiB and more, which also take room in the store
-// when they are edited, and commands that sign a ledger outside the disk.
+// planText fills the disk. It holds files of 48 KiB and more, which also take room in the
+// store when they are edited, and commands that sign a ledger outside the disk.
 var planText = func() string {
 	q := func(s string) string {
 		b, err := json.Marshal(s)
 		if err != nil {
-			panic(err) // a string always has a JSON form
+			// A string always has a JSON form.
+			panic(err)
 		}
 		return string(b)
 	}
@@ -40,10 +41,10 @@ var planText = func() string {
 	return b.String()
 }()
 
-// signing is what commands do, as it stands in the plan.
+// signing is the command of the plan that signs the ledger.
 const signing = `echo \"$ACODE_IDEMPOTENCY_KEY\" >> \"$LEDGER\"`
 
-// tasks and the steps of each that sign the ledger. The names are too long to be met by
+// tasks, and the steps of each that sign the ledger. The names are too long to occur by
 // chance.
 var (
 	tasks = []string{"first-of-the-tasks", "second-of-the-tasks", "third-of-the-tasks"}
@@ -56,7 +57,7 @@ const (
 	otherLine   = "another line is first\n"
 )
 
-// large is text that does not compress well. The second file is too large for the
+// large returns text that does not compress well. The second file is too large for the
 // database.
 func large(i int) string {
 	rng := rand.New(rand.NewPCG(7, uint64(i)))
@@ -69,7 +70,7 @@ func large(i int) string {
 	return b.String()
 }
 
-// wanted is the workspace at the end.
+// wanted returns the workspace at the end.
 func wanted() map[string]string {
 	files := map[string]string{}
 	for i, task := range tasks {
@@ -78,8 +79,8 @@ func wanted() map[string]string {
 	return files
 }
 
-// faultsAtEnd compares the end of a session with what the plan says: ledger, workspace,
-// and a copy of the store. It lists what is wrong.
+// faultsAtEnd compares the end of a session with the plan: ledger, workspace, and a copy
+// of the store. It lists the differences.
 func (s site) faultsAtEnd(t testing.TB) []string {
 	t.Helper()
 	faults := s.ledgerFaults(t, true)
@@ -96,7 +97,7 @@ func (s site) faultsAtEnd(t testing.TB) []string {
 	want := wanted()
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		if seen[name] != want[name] {
-			faults = append(faults, "lost: "+name+" is not what it must be")
+			faults = append(faults, "lost: "+name+" has the wrong content")
 		}
 		delete(seen, name)
 	}
@@ -115,8 +116,7 @@ func (s site) faultsAtEnd(t testing.TB) []string {
 	return faults
 }
 
-// ledgerFaults lists lines that are there twice or belong to nobody, and at the end those
-// that are missing.
+// ledgerFaults lists repeated and unknown lines and, at the end, missing ones.
 func (s site) ledgerFaults(t testing.TB, atEnd bool) []string {
 	t.Helper()
 	b, err := os.ReadFile(s.ledger())
@@ -141,7 +141,7 @@ func (s site) ledgerFaults(t testing.TB, atEnd bool) []string {
 	return faults
 }
 
-// The judge passes an undisturbed run, and no program that does nothing.
+// The judge passes an undisturbed run and fails a program that does nothing.
 func TestJudgeHasAControl(t *testing.T) {
 	s := plainSite(t)
 	idle := plainSite(t)
@@ -151,7 +151,7 @@ func TestJudgeHasAControl(t *testing.T) {
 		t.Errorf("undisturbed: %v: %v", e, f)
 	}
 	if got, want := len(e.told()), stepsOfTask*len(tasks); got != want {
-		t.Errorf("told: got %d steps done, want %d", got, want)
+		t.Errorf("reported: got %d steps done, want %d", got, want)
 	}
 	idle.acode(t, "run", "--plan", idle.plan())
 	if f := idle.faultsAtEnd(t); len(f) < len(tasks)*(1+len(signs))+1 {

@@ -6,9 +6,9 @@ import (
 	"github.com/acode-dev/acode/internal/crash"
 )
 
-// Pages that an earlier process failed to sync may look written and not be. So the first
-// thing that a writing open does is to copy the log into the database, synced, before it
-// writes anything new to the log.
+// Pages that an earlier process failed to sync may look written without being durable. A
+// writing open must therefore copy the log into the database and sync it before it writes
+// to the log.
 func TestOpenCopiesTheLogFirst(t *testing.T) {
 	s := plainSite(t)
 	s.halfDone(t)

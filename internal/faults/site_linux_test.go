@@ -23,15 +23,15 @@ import (
 type site struct {
 	root string
 	disk string
-	// stands for acode
+	// program takes the place of acode.
 	program string
-	// bytes that a file may have; 0 means any
+	// limit is the most bytes of a file; 0 means any size.
 	limit int64
-	// acode is started outside the workspace
+	// away means that acode starts outside the workspace.
 	away bool
 }
 
-// newSite makes a workspace with a plan outside it. The disk is there already.
+// newSite makes a workspace on an existing disk, with a plan outside the disk.
 func newSite(t testing.TB, root, disk string) site {
 	t.Helper()
 	s := site{root: root, disk: disk, program: acodePath}
@@ -43,7 +43,7 @@ func newSite(t testing.TB, root, disk string) site {
 	return s
 }
 
-// plainSite is a site on the ordinary disk, in memory where that can be.
+// plainSite returns a site on the ordinary disk, in memory where possible.
 func plainSite(t testing.TB) site {
 	t.Helper()
 	dir := scratch(t)
@@ -92,7 +92,7 @@ func (s site) argv(args ...string) []string {
 	return append([]string{"/bin/sh", "-c", limited, s.program}, args...)
 }
 
-// dir is where acode is started.
+// dir returns the directory in which acode starts.
 func (s site) dir() string {
 	if s.away {
 		return s.root
@@ -100,15 +100,15 @@ func (s site) dir() string {
 	return s.ws()
 }
 
-// ended is how a process of acode ended.
+// ended describes the end of an acode process.
 type ended struct {
 	args string
-	// -1: a signal ended it
+	// exit is -1 if a signal ended it.
 	exit           int
 	stdout, stderr string
 }
 
-// String says it on one line, so that a search for the failures of a log finds all of it.
+// String returns one line, so that a search for failures finds all of it.
 func (e ended) String() string {
 	return fmt.Sprintf("acode %s: exit %d: %s", e.args, e.exit, strings.ReplaceAll(strings.TrimSpace(e.stdout+e.stderr), "\n", " | "))
 }
@@ -116,10 +116,10 @@ func (e ended) String() string {
 // codes matches the codes of errors.
 var codes = regexp.MustCompile(`ACODE-[A-Z]+-\d+|LOCK-\d+|CKPT-\d+|FILE-\d+`)
 
-// code gives the first error code that was printed.
+// code returns the first error code in the output.
 func (e ended) code() string { return codes.FindString(e.stderr + e.stdout) }
 
-// patience bounds every process that should have ended long ago.
+// patience limits every wait for a process.
 const patience = 2 * time.Minute
 
 // acode runs acode to its end.
@@ -140,8 +140,8 @@ func (s site) acode(t testing.TB, args ...string) ended {
 	return ended{strings.Join(args, " "), cmd.ProcessState.ExitCode(), out.String(), stderr.String()}
 }
 
-// traced runs acode under a tracer that has calls fail, and gives the recorded calls.
-// What acode leaves behind ends before it returns.
+// traced runs acode under a tracer that makes calls fail, and returns the recorded calls.
+// All processes of acode have ended when it returns.
 func (s site) traced(t testing.TB, at crash.Point, counts func(crash.Call) bool, args ...string) (ended, crash.Result, []crash.Call) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -158,10 +158,11 @@ func (s site) traced(t testing.TB, at crash.Point, counts func(crash.Call) bool,
 	return ended{strings.Join(args, " "), res.ExitCode, out.String(), stderr.String()}, res, calls
 }
 
-// doneLine is what acode prints when a step is done. The name is the step's own.
+// doneLine matches the line that acode prints for a completed step. It captures the name
+// of the step.
 var doneLine = regexp.MustCompile(`(?m)^\s*✓ Task \d+, Step \d+: (\S+) \(`)
 
-// told gives the steps that acode said are done.
+// told returns the steps that acode reported done.
 func (e ended) told() []string {
 	var names []string
 	for _, m := range doneLine.FindAllStringSubmatch(e.stdout+e.stderr, -1) {
@@ -170,14 +171,14 @@ func (e ended) told() []string {
 	return names
 }
 
-// dump is what sqlite3 reads from a copy of the store.
+// dump is the content of a copy of the store, as sqlite3 reads it.
 type dump struct {
-	// of the last session; empty when there is none
+	// short and state are those of the last session, or "" without a session.
 	short, state string
 	sessions     int
-	// of each step
+	// receipts counts the receipts of each step.
 	receipts map[string]int
-	// of steps
+	// failures counts failures of steps.
 	failures int
 }
 
@@ -186,8 +187,8 @@ SELECT 'session', short, state FROM sessions ORDER BY no;
 SELECT 'receipt', json_extract(payload, '$.task') || '/' || json_extract(payload, '$.step'), '' FROM events WHERE type = 'StepCompleted';
 SELECT 'failure', seq, '' FROM events WHERE type = 'StepFailed';`
 
-// read copies the database with its log and asks sqlite3 about the copy. One that is not
-// there yet, or has no tables, is a store without sessions.
+// read copies the database with its log and reads the copy with sqlite3. A missing
+// database, or one without tables, counts as a store without sessions.
 func (s site) read(t testing.TB) dump {
 	t.Helper()
 	d := dump{receipts: map[string]int{}}
@@ -243,7 +244,8 @@ func copyTree(t testing.TB, from, to string) {
 		if d.IsDir() {
 			return os.MkdirAll(filepath.Join(to, rel), info.Mode().Perm())
 		}
-		if d.Type() == fs.ModeNamedPipe { // of a command whose supervisor was killed
+		// The pipe belongs to a command whose supervisor was killed.
+		if d.Type() == fs.ModeNamedPipe {
 			return nil
 		}
 		return copyFile(at, filepath.Join(to, rel), info.Mode().Perm())

@@ -18,7 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// halfDone executes half of the plan, until the disk of a site fails.
+// halfDone executes half of the plan, until the disk of the site fails. It returns the
+// steps reported done.
 func (s site) halfDone(t testing.TB) (told []string) {
 	t.Helper()
 	at := crash.Point{Role: crash.RoleAcode, N: 12, When: crash.Fail, Errno: syscall.EIO}
@@ -34,7 +35,7 @@ func (s site) halfDone(t testing.TB) (told []string) {
 	return told
 }
 
-// tree gives the content of every file below a directory.
+// tree returns the content of every file below a directory.
 func tree(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -43,7 +44,8 @@ func tree(t testing.TB, dir string) map[string]string {
 			return err
 		}
 		b, err := os.ReadFile(at)
-		if len(b) > 0 || !strings.HasSuffix(at, "-wal") { // SQLite makes an empty log to look at none
+		// SQLite creates an empty log when it reads a database without one.
+		if len(b) > 0 || !strings.HasSuffix(at, "-wal") {
 			files[strings.TrimPrefix(at, dir+"/")] = string(b)
 		}
 		return err
@@ -51,9 +53,8 @@ func tree(t testing.TB, dir string) map[string]string {
 	return files
 }
 
-// changed lists the files that are not equal. A new lock file that names nobody is no
-// change: a session is locked before it is made, and where it cannot be made that is all
-// there is of it.
+// changed lists the files that differ. A new lock file without a holder does not count:
+// acode locks a session before it creates it, and keeps the file if the creation fails.
 func changed(a, b map[string]string) (names []string) {
 	for name := range a {
 		if b[name] != a[name] {
@@ -69,12 +70,12 @@ func changed(a, b map[string]string) (names []string) {
 	return names
 }
 
-// damage is what happens to a store between two processes.
+// damage is a change of a store between two processes.
 type damage struct {
 	name string
 	do   func(t *testing.T, s site)
 	exit int
-	// each of these
+	// says lists the texts that the output must contain.
 	says []string
 }
 
@@ -132,8 +133,8 @@ func damages() []damage {
 	return all
 }
 
-// canOwn reports whether files can be given away, which a user namespace of one user
-// cannot.
+// canOwn reports whether the test can change the owner of files. A user namespace with
+// one user cannot.
 func canOwn() bool {
 	b, err := os.ReadFile("/proc/self/uid_map")
 	f := strings.Fields(string(b))
@@ -154,9 +155,9 @@ func sqlite3(t testing.TB, database, query string) {
 	}
 }
 
-// Bad input: a store that is damaged, of a newer acode, or not this user's alone is
-// refused by resume and run with one clear error, and no byte of it changes but in the
-// log. Put back, it resumes.
+// resume and run refuse a store that is damaged, from a newer acode, or not private to
+// the user. They print one clear error and change no byte outside the log. After the
+// original store is put back, it resumes.
 func TestDamagedStore(t *testing.T) {
 	s := plainSite(t)
 	s.halfDone(t)
@@ -174,7 +175,8 @@ func TestDamagedStore(t *testing.T) {
 			workspace := tree(t, s.ws())
 			for _, args := range [][]string{{"resume"}, {"run", "--plan", s.plan()}, {"status"}} {
 				if args[0] == "run" && strings.HasPrefix(d.name, "log_") {
-					continue // other sessions of the store are not concerned
+					// Other sessions of the store are not affected.
+					continue
 				}
 				e := s.acode(t, args...)
 				answered := args[0] == "status" && e.exit == 0
@@ -182,9 +184,10 @@ func TestDamagedStore(t *testing.T) {
 					t.Errorf("got %v, want exit %d and %q", e, d.exit, d.says)
 				}
 				if strings.HasPrefix(d.name, "log_") {
-					continue // the log is recovered before anything can be judged
+					// The recovery of the log comes before any check.
+					continue
 				}
-				// of the attempt (NFR-014)
+				// The log of acode records the attempt (NFR-014).
 				logged := func(name string) bool { return name == "log/acode.log" }
 				if diff := slices.DeleteFunc(changed(before, tree(t, s.store())), logged); len(diff) > 0 {
 					t.Errorf("%s: changed %v", e.args, diff)
@@ -199,8 +202,8 @@ func TestDamagedStore(t *testing.T) {
 	s.finish(t)
 }
 
-// The store lies on a disk that can only be read: run and resume say so, status and
-// verify answer, and once it can be written resume completes.
+// The store is on a read-only disk: run and resume report this, and status and verify
+// answer. Once the disk is writable, resume completes.
 func TestReadOnlyDisk(t *testing.T) {
 	s := fullDisk(t, enoughBytes)
 	told := s.halfDone(t)
@@ -221,15 +224,16 @@ func TestReadOnlyDisk(t *testing.T) {
 	s.finish(t)
 }
 
-// stepsDone gives the number of steps that status says are done.
+// stepsDone returns the number of completed steps in the output of status, or -1.
 func stepsDone(e ended) int {
 	n := -1
 	_, rest, _ := strings.Cut(e.stdout, "Progress: ")
-	_, _ = fmt.Sscan(rest, &n) // -1 where there is none
+	// n stays -1 if there is no number.
+	_, _ = fmt.Sscan(rest, &n)
 	return n
 }
 
-// readOnly makes the disk one that can only be read.
+// readOnly makes the disk read-only.
 func (s site) readOnly(t *testing.T) (undo func()) {
 	t.Helper()
 	if canMount() {
@@ -246,9 +250,10 @@ func (s site) readOnly(t *testing.T) (undo func()) {
 	}
 }
 
-// The store goes away under a running acode: it stops with a code and tells of nothing
-// that the store, put back, does not hold. With the records of commands gone too, the
-// outcome of the one that ran is unknown, and is answered with the truth.
+// The store disappears under a running acode. acode stops with a code, and a restored
+// store holds every step that it reported done. If the records of commands are gone too,
+// the outcome of the running command is unknown, and the test answers acode's question
+// truthfully.
 func TestStoreGoesAway(t *testing.T) {
 	for name, tt := range map[string]struct {
 		files []string
@@ -263,7 +268,7 @@ func TestStoreGoesAway(t *testing.T) {
 			away := filepath.Join(s.root, "away")
 			e := s.runWhile(t, func() { move(t, tt.files, s.store(), away) })
 			if !slices.Contains(tt.exits, e.exit) || e.code() == "" || len(tt.exits) == 1 && !says(e.stdout, "removed or replaced", "kept") {
-				t.Errorf("got %v, want exit %v, a code and what is kept", e, tt.exits)
+				t.Errorf("got %v, want exit %v, a code and the kept data", e, tt.exits)
 			}
 			if name == "all" {
 				if e := s.acode(t, "status"); !says(e.stdout+e.stderr, "no store") {
@@ -271,13 +276,15 @@ func TestStoreGoesAway(t *testing.T) {
 				}
 				must(t, os.RemoveAll(s.store()))
 			}
-			for _, f := range tt.files { // what acode may have made since
+			// acode may have created files since.
+			for _, f := range tt.files {
 				must(t, os.RemoveAll(filepath.Join(s.store(), f)))
 			}
 			move(t, tt.files, away, s.store())
 			s.checkTold(t, e)
 			s.checkStatus(t)
-			if name == "all" && s.acode(t, "resume").exit == 20 { // its exit may have gone unrecorded
+			// The exit of the command may not have been recorded.
+			if name == "all" && s.acode(t, "resume").exit == 20 {
 				s.acode(t, "resume", "--uncertain=done")
 			}
 			if s.read(t).state != "completed" {
@@ -297,7 +304,7 @@ func move(t *testing.T, files []string, from, to string) {
 	}
 }
 
-// runWhile runs the plan and does something while its first command is running.
+// runWhile runs the plan and calls do while its first command runs.
 func (s site) runWhile(t *testing.T, do func()) ended {
 	t.Helper()
 	gate := filepath.Join(s.root, "gate")
@@ -315,7 +322,8 @@ func (s site) runWhile(t *testing.T, do func()) ended {
 	s.untilSigned(t)
 	do()
 	must(t, os.Remove(gate))
-	_ = cmd.Wait() // its exit status is judged
+	// The exit status is checked below.
+	_ = cmd.Wait()
 	return ended{"run", cmd.ProcessState.ExitCode(), out.String(), ""}
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/acode-dev/acode/internal/crash"
 )
 
-// supervisorFaults are the calls of a supervisor, on what it keeps of commands, that
-// fail.
+// supervisorFaults returns the faults of calls of a supervisor on its records of
+// commands.
 func supervisorFaults() []fault {
 	return []fault{
 		{name: "sync", kind: crash.KindSync, errno: syscall.EIO, working: 12},
@@ -23,8 +23,8 @@ func supervisorFaults() []fault {
 }
 
 // B5: at sampled calls the disk breaks under the supervisor. No step counts as failed,
-// since no command did; what a command did is done once, and where its end could not be
-// recorded acode asks.
+// because no command failed. Each effect of a command happens once, and acode asks if the
+// supervisor could not record the command's end.
 func TestBrokenDiskOfTheSupervisor(t *testing.T) {
 	whole := plainSite(t)
 	meets := func(s site, f fault) func(crash.Call) bool {
@@ -70,7 +70,7 @@ func TestBrokenDiskOfTheSupervisor(t *testing.T) {
 	table.print(t, "supervisor")
 }
 
-// decide answers what acode asks, by the ledger, until the session ends, and judges the
+// decide answers acode's questions from the ledger until the session ends, and judges the
 // end.
 func (s site) decide(t *testing.T, e ended) result {
 	t.Helper()
