@@ -13,8 +13,8 @@ import (
 	"github.com/acode-dev/acode/config"
 )
 
-// compose is what the tests look at in docker-compose.yml; another key is an error, so
-// that a misspelt one is found.
+// compose holds the keys of docker-compose.yml that the tests check. An unknown key is an
+// error, so the tests find misspelt keys.
 type compose struct {
 	Name     string             `yaml:"name"`
 	Services map[string]service `yaml:"services"`
@@ -62,10 +62,10 @@ func readCompose(t *testing.T) compose {
 	return c
 }
 
-// A version is pinned when it names at least a minor release.
+// A version is pinned if it names at least a minor release.
 var pinned = regexp.MustCompile(`^[a-z0-9./-]+:v?\d+\.\d+[a-z0-9.-]*$`)
 
-// The same file starts the same programs next year, and says when one is ill.
+// The services use pinned images and have health checks.
 func TestComposeServices(t *testing.T) {
 	c := readCompose(t)
 	for name, s := range c.Services {
@@ -83,7 +83,8 @@ func TestComposeServices(t *testing.T) {
 			}
 		}
 		if slices.Contains(s.Profiles, "tools") {
-			continue // runs once
+			// The service runs once.
+			continue
 		}
 		h := s.Healthcheck
 		if len(h.Test) < 2 || h.Test[0] != "CMD" || h.Interval == "" || h.Timeout == "" || h.Retries == 0 {
@@ -94,12 +95,11 @@ func TestComposeServices(t *testing.T) {
 		}
 	}
 	if pinned.MatchString("postgres:latest") || pinned.MatchString("postgres") || pinned.MatchString("postgres:18") {
-		t.Error("pinned: accepts what is not")
+		t.Error("pinned: accepts an image that is not")
 	}
 }
 
-// Passwords come from a file that is not in the repository, and nothing starts without
-// them.
+// Passwords come from a file outside the repository, and no service starts without them.
 func TestComposePasswords(t *testing.T) {
 	variable := regexp.MustCompile(`^\$\{([A-Z_]+):[?-]`)
 	example := read(t, "deploy", "compose", "env.example")
@@ -126,7 +126,7 @@ func TestComposePasswords(t *testing.T) {
 	}
 }
 
-// Every file that a container gets is there, and every named volume is declared.
+// Every mounted file exists, and every named volume is declared.
 func TestComposeMounts(t *testing.T) {
 	c := readCompose(t)
 	for name, s := range c.Services {
@@ -155,7 +155,7 @@ func TestComposeMounts(t *testing.T) {
 	}
 }
 
-// mounted gives the files of a service by their place in the container.
+// mounted returns the files of a service by their path in the container.
 func (s service) mounted() map[string]string {
 	out := map[string]string{}
 	for _, v := range s.Volumes {
@@ -184,7 +184,8 @@ func TestPrometheusFindsItsFiles(t *testing.T) {
 	}
 }
 
-// Grafana finds the dashboard where its provider looks, and its data where Prometheus is.
+// Grafana finds the dashboard at its provider's path, and its data source points at
+// Prometheus.
 func TestGrafanaFindsItsFiles(t *testing.T) {
 	var providers struct {
 		Providers []struct {
@@ -209,7 +210,7 @@ func TestGrafanaFindsItsFiles(t *testing.T) {
 	}
 }
 
-// Scrapes go to where the syncer listens, by default and in its container.
+// Prometheus scrapes the address of the syncer, by default and in its container.
 func TestTargets(t *testing.T) {
 	var schema struct {
 		Properties struct {
@@ -238,7 +239,7 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// The configuration in the containers is one that acode accepts.
+// acode accepts the configuration of the containers.
 func TestContainerConfiguration(t *testing.T) {
 	l, err := config.Load(config.Sources{UserFile: "config.yml", UserData: []byte(read(t, "deploy", "compose", "config.yml"))})
 	if err != nil {

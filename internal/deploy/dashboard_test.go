@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// dashboard is what the tests look at in deploy/grafana/acode.json.
+// dashboard holds the keys of deploy/grafana/acode.json that the tests check.
 type dashboard struct {
 	UID        string `json:"uid"`
 	Title      string `json:"title"`
@@ -46,8 +46,7 @@ func board(t *testing.T) dashboard {
 	return d
 }
 
-// panels gives every expression of the dashboard, its variables included, by where it
-// stands.
+// panels returns every expression of the dashboard, variables included, by its place.
 func panels(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -68,7 +67,7 @@ func panels(t *testing.T) map[string]string {
 	return out
 }
 
-// Panels that lie upon one another or share an id are shown wrongly.
+// Panels neither overlap nor share an id.
 func TestDashboard(t *testing.T) {
 	d := board(t)
 	if d.UID == "" || d.Title == "" {
@@ -88,7 +87,7 @@ func TestDashboard(t *testing.T) {
 		}
 		for _, other := range d.Panels[:i] {
 			if p.Grid.overlaps(other.Grid) {
-				t.Errorf("panel %q lies upon %q", p.Title, other.Title)
+				t.Errorf("panel %q overlaps %q", p.Title, other.Title)
 			}
 		}
 	}

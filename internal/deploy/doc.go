@@ -1,4 +1,4 @@
-// Package deploy holds the tests that keep deploy/, docker-compose.yml and the pages of
-// alerts in docs/operations.md true: every metric that is asked for exists, every alert
-// fires when it should and has its page, every file that is named is there.
+// Package deploy holds the tests of deploy/, docker-compose.yml and the alerts in
+// docs/operations.md. Every queried metric exists, every alert fires when it should and
+// is documented, and every named file exists.
 package deploy

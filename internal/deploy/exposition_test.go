@@ -16,7 +16,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// families gives what a syncer serves before anything has happened, by name.
+// families returns the metrics that a new syncer serves, by name.
 func families(t *testing.T) map[string]*dto.MetricFamily {
 	t.Helper()
 	m := outbox.NewMetrics("0.0.0", "go0")
@@ -35,7 +35,7 @@ func families(t *testing.T) map[string]*dto.MetricFamily {
 	return out
 }
 
-// Prometheus's own lint finds nothing in what is served.
+// Prometheus's own lint finds no error in the served metrics.
 func TestPromtoolChecksMetrics(t *testing.T) {
 	t.Parallel()
 	var page bytes.Buffer
@@ -63,8 +63,8 @@ var (
 	promMatcher  = regexp.MustCompile(`(\w+)\s*(?:=~|!=|!~|=)\s*"([^"]*)"`)
 )
 
-// wrongLabels lists matchers that match nothing: over a label that the metric does not
-// have, or a value that it never takes.
+// wrongLabels lists matchers that can never match: the metric does not have the label, or
+// the label never has the value.
 func wrongLabels(t *testing.T, expr string) []string {
 	t.Helper()
 	all := families(t)
@@ -74,7 +74,8 @@ func wrongLabels(t *testing.T, expr string) []string {
 		for _, matcher := range promMatcher.FindAllStringSubmatch(selector[2], -1) {
 			label, values := matcher[1], strings.Split(matcher[2], "|")
 			if label == "job" || label == "instance" || name == "ALERTS" {
-				continue // given by Prometheus
+				// Prometheus adds this label.
+				continue
 			}
 			for _, value := range values {
 				if all[name] == nil || !takes(all[name], label, value) {
@@ -92,7 +93,7 @@ func takes(f *dto.MetricFamily, label, value string) bool {
 	})
 }
 
-// A matcher over a misspelt state or class is quiet for ever.
+// Every matcher names a real state or class. A misspelt one would never fire.
 func TestEveryLabelExists(t *testing.T) {
 	for where, expr := range queries(t) {
 		for _, wrong := range wrongLabels(t, expr) {

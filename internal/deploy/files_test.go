@@ -11,7 +11,7 @@ import (
 
 const root = "../.."
 
-// read gives a file of the repository, whose path is given from its root.
+// read returns a file of the repository. path is relative to its root.
 func read(t *testing.T, path ...string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(root, filepath.Join(path...)))
@@ -21,7 +21,7 @@ func read(t *testing.T, path ...string) string {
 	return string(data)
 }
 
-// decode reads a YAML file of the repository; a key that into does not know is an error.
+// decode reads a YAML file of the repository. A key that into does not have is an error.
 func decode(t *testing.T, into any, path ...string) {
 	t.Helper()
 	if err := yaml.Load([]byte(read(t, path...)), into, yaml.WithKnownFields()); err != nil {
@@ -29,7 +29,7 @@ func decode(t *testing.T, into any, path ...string) {
 	}
 }
 
-// loose is decode for a file of which only some keys matter here.
+// loose is like decode but ignores unknown keys.
 func loose(t *testing.T, into any, path ...string) {
 	t.Helper()
 	if err := yaml.Load([]byte(read(t, path...)), into); err != nil {
@@ -55,8 +55,8 @@ type alert struct {
 	Annotations map[string]string `yaml:"annotations"`
 }
 
-// alerts gives every alert; fewer than the known ones mean that the file was read
-// wrongly.
+// alerts returns every alert. It fails if there are fewer than the known ones, because
+// the file was then read wrongly.
 func alerts(t *testing.T) []alert {
 	t.Helper()
 	var r rules
@@ -71,7 +71,7 @@ func alerts(t *testing.T) []alert {
 	return out
 }
 
-// program finds a program that a test cannot do without.
+// program finds a program that a test needs, or fails the test.
 func program(t *testing.T, name, install string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)

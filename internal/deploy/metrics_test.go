@@ -12,14 +12,14 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// ofStore lists the metrics of the store, which the program serves beside those of the
-// outbox: the outbox does not know how a store is kept.
+// ofStore lists the metrics of the store. The program serves them beside those of the
+// outbox, which does not know how a store is kept.
 func ofStore() []string {
 	return []string{"acode_store_database_bytes", "acode_store_wal_bytes", "acode_store_checkpoint_failures_total"}
 }
 
-// exists reports whether Prometheus has such a series: one of ours, a part of a histogram
-// of ours, or one that Prometheus makes itself.
+// exists reports whether Prometheus has a series with this name: one of ours, a part of a
+// histogram of ours, or one that Prometheus makes itself.
 func exists(t *testing.T, name string) bool {
 	t.Helper()
 	if name == "up" || name == "ALERTS" || slices.Contains(ofStore(), name) {
@@ -34,7 +34,7 @@ func exists(t *testing.T, name string) bool {
 	return all[name] != nil && all[name].GetType() != dto.MetricType_HISTOGRAM
 }
 
-// queries gives every expression of rules and panels, by where it stands.
+// queries returns every expression of rules and panels by its place.
 func queries(t *testing.T) map[string]string {
 	t.Helper()
 	out := panels(t)
@@ -44,7 +44,8 @@ func queries(t *testing.T) map[string]string {
 	return out
 }
 
-// A rule or panel over a metric that does not exist is quiet for ever.
+// Every rule and panel uses existing metrics. A rule over a missing metric would never
+// fire.
 func TestEveryMetricExists(t *testing.T) {
 	for where, expr := range queries(t) {
 		names := metricsIn(expr)
@@ -59,7 +60,7 @@ func TestEveryMetricExists(t *testing.T) {
 	}
 }
 
-// The check above can fail: a name that is wrong by a letter is found.
+// The check above can fail: it finds a name with one wrong letter.
 func TestMissingMetricIsFound(t *testing.T) {
 	for _, name := range []string{"acode_sync_pending_event", "acode_sync_enqueued_total_bucket", "node_load1", "acode_sync_batch_events", "acode_sync_state_count"} {
 		if got := metricsIn("rate(" + name + "[5m]) > 0"); len(got) != 1 || exists(t, got[0]) {
@@ -68,7 +69,7 @@ func TestMissingMetricIsFound(t *testing.T) {
 	}
 }
 
-// What is measured and never looked at is not measured for anybody.
+// The dashboard shows every metric.
 func TestEveryMetricIsOnTheDashboard(t *testing.T) {
 	var shown []string
 	for _, expr := range panels(t) {
@@ -82,7 +83,7 @@ func TestEveryMetricIsOnTheDashboard(t *testing.T) {
 	}
 }
 
-// Names in the unit tests of the alerts and in the pages for people exist too.
+// Metrics named in the unit tests of the alerts and in the documents exist too.
 func TestEveryMetricInTextExists(t *testing.T) {
 	metric := regexp.MustCompile(`\bacode_(?:sync|store|work|build)_[a-z_]+`)
 	for _, path := range [][]string{{"deploy", "prometheus", "alerts_test.yml"}, {"docs", "operations.md"}} {
@@ -106,11 +107,13 @@ func states() []string {
 	return out
 }
 
-// Each state that lasts is told by some alert; a new state has to be put somewhere.
+// An alert covers each lasting state. A new state must be added here.
 func TestEveryStateIsTold(t *testing.T) {
 	told := map[session.SyncState]string{
-		session.SyncSynced:   "", // as it should be
-		session.SyncDisabled: "", // wanted
+		// This is the normal state.
+		session.SyncSynced: "",
+		// The user chose this state.
+		session.SyncDisabled: "",
 		session.SyncPending:  "AcodeOutboxStale",
 		session.SyncPaused:   "AcodeOutboxStale",
 		session.SyncRetrying: "AcodeOutboxStale",
@@ -135,7 +138,7 @@ func TestEveryStateIsTold(t *testing.T) {
 	}
 }
 
-// The clocks of two machines differ: no alert reads the time of Prometheus.
+// No alert reads the time of Prometheus, because the clocks of two machines differ.
 func TestNoAlertSubtractsClocks(t *testing.T) {
 	for _, a := range alerts(t) {
 		if regexp.MustCompile(`\b(time|timestamp)\s*\(`).MatchString(a.Expr) {
@@ -144,7 +147,7 @@ func TestNoAlertSubtractsClocks(t *testing.T) {
 	}
 }
 
-// One cause wakes once: where the server refuses, it is not said to be away as well.
+// One cause fires one alert: a server that refuses is not reported as down as well.
 func TestRefusalIsNotToldTwice(t *testing.T) {
 	exprs := map[string]string{}
 	for _, a := range alerts(t) {

@@ -32,11 +32,12 @@ func programs(t *testing.T) (dir string) {
 	return dir
 }
 
-// startService starts it in front of a server that is not there. Whatever the unit does
-// not say comes from systemd.
+// startService starts the service with a server that does not exist. The test sets the
+// variables that systemd would set.
 func startService(t *testing.T, bin string) *started {
 	t.Helper()
-	home, err := os.MkdirTemp("", "acode") // a socket's path is short
+	// The path of a socket must be short.
+	home, err := os.MkdirTemp("", "acode")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +58,8 @@ func startService(t *testing.T, bin string) *started {
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _, _ = s.cmd.Process.Kill(), s.cmd.Wait() }) // where the test did not come that far
+	// This ends the service if the test fails early.
+	t.Cleanup(func() { _, _ = s.cmd.Process.Kill(), s.cmd.Wait() })
 	return s
 }
 
@@ -75,7 +77,7 @@ func (s *started) signal(sig syscall.Signal) {
 	}
 }
 
-// hear reads notifications until one begins with want, and gives the lines before it.
+// hear reads notifications until one begins with want, and returns the lines before it.
 func (s *started) hear(want string) (before []string) {
 	s.t.Helper()
 	buf := make([]byte, 4096)
@@ -96,7 +98,7 @@ func (s *started) hear(want string) (before []string) {
 	}
 }
 
-// status is how the service ended.
+// status returns the exit status of the service.
 func (s *started) status() int {
 	s.t.Helper()
 	var failed *exec.ExitError
@@ -106,7 +108,7 @@ func (s *started) status() int {
 	return s.cmd.ProcessState.ExitCode()
 }
 
-// The line that a unit starts, beside a systemd that is played.
+// The ExecStart line works with a simulated systemd.
 func TestService(t *testing.T) {
 	t.Parallel()
 	bin := programs(t)
@@ -114,9 +116,9 @@ func TestService(t *testing.T) {
 	t.Run("is_started_again", func(t *testing.T) { startedAgain(t, bin) })
 }
 
-// What systemd is told: ready without a server, alive, how it stands; of a reload that it
-// is one and no end, because systemd kills what announced its end and lives on; and the
-// end.
+// notifies checks the messages to systemd: ready without a server, alive, status, reload
+// and stop. A reload has a start but no stop, because systemd kills a service that
+// announced its stop and continues.
 func notifies(t *testing.T, bin string) {
 	t.Helper()
 	s := startService(t, bin)
@@ -143,15 +145,17 @@ func notifies(t *testing.T, bin string) {
 	}
 }
 
-// Whom the watchdog ends is started again, whom nothing but a person can help is not: the
-// unit tells them apart by the exit status.
+// startedAgain checks that systemd restarts a service after the watchdog ended it, and
+// does not restart one that needs a person. The unit distinguishes them by the exit
+// status.
 func startedAgain(t *testing.T, bin string) {
 	t.Helper()
 	never := strings.Fields(readUnit(t, "system")["Service.RestartPreventExitStatus"][0])
 
 	hung := startService(t, bin)
 	hung.hear("WATCHDOG=1")
-	hung.signal(syscall.SIGABRT) // what the watchdog sends
+	// The watchdog sends this signal.
+	hung.signal(syscall.SIGABRT)
 	if got := strconv.Itoa(hung.status()); slices.Contains(never, got) {
 		t.Errorf("the watchdog's victim ends with %s, with which it is not started again", got)
 	}
@@ -165,7 +169,8 @@ func startedAgain(t *testing.T, bin string) {
 	}
 	again := exec.CommandContext(t.Context(), wrong.cmd.Path, wrong.cmd.Args[1:]...)
 	again.Env = wrong.cmd.Env
-	_ = again.Run() // its status is looked at
+	// The status is checked below.
+	_ = again.Run()
 	if got := strconv.Itoa(again.ProcessState.ExitCode()); !slices.Contains(never, got) {
 		t.Errorf("a wrong configuration ends with %s, want one of %q", got, never)
 	}

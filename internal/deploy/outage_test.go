@@ -20,32 +20,33 @@ import (
 	"time"
 )
 
-// faster is how much faster than in life the rules run. Scrapes are hurried less: they
-// may take as long as the time between them, and the machine may be busy.
+// faster is the factor by which the rules run faster than in production. Scrapes are less
+// frequent, because a scrape may take as long as its interval on a busy machine.
 const (
 	faster      = 240
 	scrapeEvery = "250ms"
 )
 
-// hurry divides the durations of a text by faster.
+// hurry divides the durations in a text by faster.
 func hurry(text string) string {
 	return regexp.MustCompile(`\b\d+[smh]\b`).ReplaceAllStringFunc(text, func(s string) string {
 		d, err := time.ParseDuration(s)
 		if err != nil {
-			panic(err) // the pattern lets only durations through
+			// The pattern matches only durations.
+			panic(err)
 		}
 		return strconv.FormatInt((d/faster).Milliseconds(), 10) + "ms"
 	})
 }
 
-// hurriedRules gives alerts.yml with its waits and ranges shortened.
+// hurriedRules returns alerts.yml with shorter waits and ranges.
 func hurriedRules(t *testing.T) string {
 	t.Helper()
 	durations := regexp.MustCompile(`(?m)^ +for: .*$|\[\w+\]`)
 	return durations.ReplaceAllStringFunc(read(t, "deploy", "prometheus", "alerts.yml"), hurry)
 }
 
-// A syncer, as far as Prometheus sees one: what it serves can be changed.
+// fakeSyncer looks like a syncer to Prometheus. The test can change the served metrics.
 type fakeSyncer struct {
 	*httptest.Server
 	page atomic.Pointer[string]
@@ -56,7 +57,8 @@ func serveSyncer(t *testing.T) *fakeSyncer {
 	f.say(true, 0, 0)
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
-		_, _ = io.WriteString(w, *f.page.Load()) // who hung up sees nothing
+		// A client that hung up misses the page.
+		_, _ = io.WriteString(w, *f.page.Load())
 	}))
 	t.Cleanup(f.Close)
 	return f
@@ -75,8 +77,8 @@ func (f *fakeSyncer) say(reached bool, pending int, oldest int64) {
 	f.page.Store(&page)
 }
 
-// startPrometheus starts a real one with our configuration, hurried, and gives its
-// address. It ends with the test.
+// startPrometheus starts a real Prometheus with our shortened configuration and returns
+// its address. It ends with the test.
 func startPrometheus(t *testing.T, target string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -103,7 +105,8 @@ func startPrometheus(t *testing.T, target string) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Wait() // it was killed with the context of the test
+		// The context of the test killed it.
+		_ = cmd.Wait()
 		if data, err := os.ReadFile(log.Name()); t.Failed() && err == nil {
 			t.Logf("prometheus: %s", data)
 		}
@@ -112,7 +115,7 @@ func startPrometheus(t *testing.T, target string) string {
 	return address
 }
 
-// firing lists the alerts that fire. It fails while Prometheus does not answer.
+// firing lists the firing alerts. It returns an error while Prometheus does not answer.
 func firing(ctx context.Context, address string) ([]string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/api/v1/alerts", nil)
 	if err != nil {
@@ -145,8 +148,8 @@ func firing(ctx context.Context, address string) ([]string, error) {
 	return slices.Compact(out), nil
 }
 
-// An outage as a real Prometheus sees it: the alerts of an outage fire, those and no
-// others; they end when the server is back; and a syncer that ends is missed.
+// During an outage exactly its alerts fire in a real Prometheus. They end when the server
+// is back, and a syncer that ends is missed.
 func TestPrometheusThroughAnOutage(t *testing.T) {
 	t.Parallel()
 	syncer := serveSyncer(t)
@@ -155,7 +158,8 @@ func TestPrometheusThroughAnOutage(t *testing.T) {
 	defer cancel()
 	began := time.Now()
 	seen := map[string]bool{}
-	// until waits for exactly these alerts, changing the scene by act before each look.
+	// until waits for exactly these alerts. It calls act to change the scene before each
+	// look.
 	until := func(scene string, act func(look int), want ...string) {
 		t.Helper()
 		tick := time.NewTicker(time.Second / 20)

@@ -10,8 +10,8 @@ import (
 )
 
 var (
-	// What surrounds the names of metrics in PromQL: strings, matchers, ranges, lists of
-	// labels.
+	// The parts of PromQL around the names of metrics: strings, matchers, ranges, lists
+	// of labels.
 	promString = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'`)
 	promAround = regexp.MustCompile(`\{[^}]*\}|\[[^\]]*\]|\b(?:by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)`)
 
@@ -20,17 +20,18 @@ var (
 	promWord  = regexp.MustCompile(`\$?\b[a-zA-Z_:][a-zA-Z0-9_:]*(\s*\()?`)
 	promState = regexp.MustCompile(`\bstate=~?"([^"]*)"`)
 
-	// Words that are no metrics: operators and aggregations before their list of labels.
+	// Words that are not metrics: operators, and aggregations before their list of
+	// labels.
 	promReserved = strings.Fields("and or unless bool offset start end inf nan by without on ignoring group_left group_right " +
 		"sum count min max avg group stddev stdvar topk bottomk quantile count_values")
 )
 
-// metricsIn lists the metrics that a PromQL expression or a Grafana query names, each
-// once.
+// metricsIn lists the distinct metrics that a PromQL expression or a Grafana query names.
 func metricsIn(expr string) []string {
 	expr = promAround.ReplaceAllString(promString.ReplaceAllString(expr, `""`), " ")
 	if inner, ok := strings.CutPrefix(strings.TrimSpace(expr), "label_values("); ok {
-		expr, _, _ = strings.Cut(inner, ",") // the other is a label
+		// The second argument is a label.
+		expr, _, _ = strings.Cut(inner, ",")
 	}
 	var out []string
 	for _, word := range promWord.FindAllString(expr, -1) {
@@ -42,7 +43,7 @@ func metricsIn(expr string) []string {
 	return out
 }
 
-// statesIn lists the states that matchers of an expression name.
+// statesIn lists the states that the matchers of an expression name.
 func statesIn(expr string) []string {
 	var out []string
 	for _, match := range promState.FindAllStringSubmatch(expr, -1) {
@@ -51,7 +52,7 @@ func statesIn(expr string) []string {
 	return out
 }
 
-// What the other tests rely on: no name is missed, and nothing else is taken for one.
+// metricsIn misses no name and returns only metrics.
 func TestMetricsIn(t *testing.T) {
 	for name, tc := range map[string]struct {
 		expr string

@@ -11,8 +11,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// promtool runs it in dir. Debian has it in its package of Prometheus, whose service need
-// not run.
+// promtool runs promtool in dir. Debian has it in its package of Prometheus, whose
+// service need not run.
 func promtool(t *testing.T, dir string, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program(t, "promtool", "apt-get install prometheus"), args...)
@@ -21,7 +21,7 @@ func promtool(t *testing.T, dir string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// Prometheus accepts what it is given, and each alert does what its unit tests say.
+// Prometheus accepts its configuration, and each alert passes its unit tests.
 func TestPromtool(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(root, "deploy", "prometheus")
@@ -39,8 +39,8 @@ func TestPromtool(t *testing.T) {
 	}
 }
 
-// The unit tests of the alerts notice when an alert never fires, never ends, does not
-// wait, or lost the last of its conditions.
+// The unit tests of the alerts notice an alert that never fires, never ends, does not
+// wait, or lost its last condition.
 func TestRuleTestsFindBrokenAlerts(t *testing.T) {
 	t.Parallel()
 	for name, breakIt := range map[string]func(*alert){
@@ -66,7 +66,7 @@ func TestRuleTestsFindBrokenAlerts(t *testing.T) {
 	}
 }
 
-// Written back unchanged the rules pass, so what the test above finds is the change.
+// The rules pass after an unchanged round trip, so the test above finds only the change.
 func TestUnbrokenRulesPass(t *testing.T) {
 	t.Parallel()
 	out, err := promtool(t, brokenRules(t, func(*alert) {}), "test", "rules", "alerts_test.yml")
@@ -75,7 +75,7 @@ func TestUnbrokenRulesPass(t *testing.T) {
 	}
 }
 
-// brokenRules makes a directory in which every alert is changed.
+// brokenRules makes a directory of rules in which every alert is changed.
 func brokenRules(t *testing.T, breakIt func(*alert)) string {
 	t.Helper()
 	var r rules

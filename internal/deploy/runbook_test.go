@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// pages gives the text below each heading of level three in docs/operations.md.
+// pages returns the text below each heading of level three in docs/operations.md.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -27,8 +27,8 @@ func pages(t *testing.T) map[string]string {
 	return out
 }
 
-// At night there is a page for each alert: what it means, where to look, what to do and
-// what to leave alone.
+// Each alert has a page: its meaning, where to look, the action to take and the things to
+// leave alone.
 func TestEveryAlertHasAPage(t *testing.T) {
 	found := pages(t)
 	var names []string
@@ -58,7 +58,7 @@ func TestEveryAlertHasAPage(t *testing.T) {
 	}
 }
 
-// Whoever is woken sees which machine it is, and how urgent.
+// Each alert names the machine and its urgency.
 func TestEveryAlertSaysWhatItIs(t *testing.T) {
 	seen := map[string]bool{}
 	for _, a := range alerts(t) {
@@ -75,7 +75,7 @@ func TestEveryAlertSaysWhatItIs(t *testing.T) {
 	}
 }
 
-// Every state that an operator can meet is in the table of states.
+// The table of states holds every state that an operator can meet.
 func TestEveryStateIsExplained(t *testing.T) {
 	table := pages(t)["The states"]
 	for _, state := range states() {
@@ -85,8 +85,8 @@ func TestEveryStateIsExplained(t *testing.T) {
 	}
 }
 
-// Text that is pasted at night destroys nothing: no command in a block of its own, and
-// none in backquotes, removes files or kills by name.
+// Text that is pasted at night destroys nothing. No command in a code block or in
+// backquotes removes files or kills by name.
 func TestPagesHoldNoDestructiveCommand(t *testing.T) {
 	destructive := regexp.MustCompile("(?m)(?:^    |`)(?:sudo )?(?:rm|mv [^/]|kill|pkill|killall|dropdb|truncate|acode sync parked drop|docker compose down)\\b.*")
 	for name, page := range pages(t) {
@@ -97,7 +97,7 @@ func TestPagesHoldNoDestructiveCommand(t *testing.T) {
 	for name, page := range pages(t) {
 		for _, found := range regexp.MustCompile("`acode admin prune[^`]*`").FindAllString(page, -1) {
 			if !strings.Contains(found, "--dry-run") {
-				t.Errorf("%s: %s drops what it names at once", name, found)
+				t.Errorf("%s: %s drops data at once", name, found)
 			}
 		}
 	}
@@ -106,9 +106,10 @@ func TestPagesHoldNoDestructiveCommand(t *testing.T) {
 	}
 }
 
-// Installing by the book copies files that are there.
+// The installation copies files that exist.
 func TestEveryNamedFileExists(t *testing.T) {
-	made := "deploy/compose/.env" // by the reader
+	// The reader makes this file.
+	made := "deploy/compose/.env"
 	found := regexp.MustCompile(`\bdeploy/[a-z0-9/._-]*[a-z0-9]`).FindAllString(read(t, "docs", "operations.md"), -1)
 	if len(found) < 6 {
 		t.Errorf("docs/operations.md names %q, want the files that are installed", found)

@@ -35,8 +35,8 @@ func readUnit(t *testing.T, kind string) unit {
 	return u
 }
 
-// What both units promise: told when it runs, ended when it hangs, started again for
-// ever, except when it would only fail again.
+// Both units notify systemd, have a watchdog, and restart forever unless a restart would
+// only fail again.
 func TestUnits(t *testing.T) {
 	for kind, own := range map[string]map[string]string{
 		"user":   {"Service.EnvironmentFile": "-%E/acode/syncer.env", "Install.WantedBy": "default.target"},
@@ -60,7 +60,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// Many systems let no user manager make a namespace: a unit that asks for one does not
+// Many systems let no user manager make a namespace. A user unit that needs one does not
 // start.
 func TestUserUnitNeedsNoNamespace(t *testing.T) {
 	u := readUnit(t, "user")
@@ -74,8 +74,8 @@ func TestUserUnitNeedsNoNamespace(t *testing.T) {
 	}
 }
 
-// The syncer reads the boot id and other processes, writes its store, reaches servers and
-// notices networks: the hardening may take none of that.
+// The syncer reads the boot id and other processes, writes its store, connects to servers
+// and notices networks. The hardening must allow all of that.
 func TestSystemUnitLeavesWhatIsNeeded(t *testing.T) {
 	u := readUnit(t, "system")
 	if got := u["Service.ProcSubset"]; !slices.Equal(got, []string{"all"}) {
@@ -93,7 +93,7 @@ func TestSystemUnitLeavesWhatIsNeeded(t *testing.T) {
 	}
 }
 
-// The example is a configuration that acode accepts; its URL has TLS and no password.
+// acode accepts the example configuration. Its URL has TLS and no password.
 func TestExampleConfiguration(t *testing.T) {
 	text := read(t, "deploy", "systemd", "config.yml")
 	l, err := config.Load(config.Sources{UserFile: "config.yml", UserData: []byte(text)})
@@ -109,7 +109,7 @@ func TestExampleConfiguration(t *testing.T) {
 	}
 }
 
-// systemd itself reads the units.
+// systemd itself accepts the units.
 func TestSystemdVerifies(t *testing.T) {
 	t.Parallel()
 	analyze, err := exec.LookPath("systemd-analyze")
@@ -128,7 +128,7 @@ func TestSystemdVerifies(t *testing.T) {
 				out, err := cmd.CombinedOutput()
 				return fmt.Sprintf("%s%v", out, err)
 			}
-			// Units of the machine may be wrong too: only complaints about ours count.
+			// Units of the machine may be wrong too, so only complaints about ours count.
 			if out := verify("acode-syncer.service"); strings.Contains(out, "acode-syncer.service") {
 				t.Errorf("verify: %s", out)
 			}

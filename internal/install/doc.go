@@ -1,3 +1,3 @@
-// Package install holds the tests of what is installed: a root with acode and a shell alone, and
-// completion in real shells.
+// Package install holds the tests of the installed files: a root with only acode and a
+// shell, and completion in real shells.
 package install

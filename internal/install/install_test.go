@@ -18,11 +18,12 @@ import (
 
 const top = "../.."
 
-// patience bounds every wait; a test that reaches it has failed.
+// patience limits every wait; a test that reaches it has failed.
 const patience = 60 * time.Second
 
-// A stranger installs acode where there is nothing but a shell, runs the README's plan, interrupts and kills
-// it, resumes, approves and removes it. `make stranger` does the same with the Debian package.
+// A new user installs acode on a root with only a shell, runs the README's plan,
+// interrupts and kills it, resumes, approves and removes it. `make stranger` does the
+// same with the Debian package.
 func TestStranger(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "./scripts/stranger")
 	cmd.Dir = top
@@ -32,7 +33,7 @@ func TestStranger(t *testing.T) {
 	}
 }
 
-// What is installed completes the ids of sessions in bash and in zsh.
+// The installed completion offers the ids of sessions in bash and in zsh.
 func TestShellsCompleteIDs(t *testing.T) {
 	root := t.TempDir()
 	run(t, top, nil, "make", "install", "DESTDIR="+root, "PREFIX=/usr")
@@ -80,12 +81,13 @@ func run(t *testing.T, dir string, env []string, name string, args ...string) st
 	return string(out)
 }
 
-// shell is an interactive shell on a terminal of its own.
+// shell is an interactive shell on its own terminal.
 type shell struct {
 	tty    *os.File
 	mu     sync.Mutex
 	screen bytes.Buffer
-	more   chan struct{} // something was written
+	// more receives a value after each write.
+	more chan struct{}
 }
 
 func begin(t *testing.T, dir string, env, args []string) *shell {
@@ -100,14 +102,16 @@ func begin(t *testing.T, dir string, env, args []string) *shell {
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
-		_, _ = io.Copy(s, tty) // ends with the shell
+		// The copy ends with the shell.
+		_, _ = io.Copy(s, tty)
 	}()
 	t.Cleanup(func() {
 		err := cmd.Process.Kill()
 		if err != nil && !errors.Is(err, os.ErrProcessDone) {
 			t.Error(err)
 		}
-		_ = cmd.Wait() // killed
+		// The shell was killed on purpose.
+		_ = cmd.Wait()
 		_ = tty.Close()
 		<-read
 	})

@@ -1,3 +1,3 @@
-// Package reqs holds the tests that keep the pages for people true: every requirement is
-// in docs/requirements.md, and every test, file and command that a page names is there.
+// Package reqs holds the tests of the documents. Every requirement is in
+// docs/requirements.md, and every test, file and command that a page names exists.
 package reqs

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// pages gives every page for people, by its path from the root.
+// pages returns every page of the documents by its path from the root.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
@@ -38,8 +38,8 @@ var (
 	target = regexp.MustCompile(`^make ([a-z][\w-]*)$`)
 )
 
-// missing lists what a page names in backquotes or links to and what is not there. Words
-// are taken for a path where they have a slash and begin with a folder of the root.
+// missing lists the paths that a page quotes or links to and that do not exist. A quoted
+// text counts as a path if it has a slash and begins with a folder of the root.
 func missing(page, text string) []string {
 	var out []string
 	there := func(path string) bool { _, err := os.Stat(filepath.Join(root, path)); return err == nil }
@@ -61,8 +61,8 @@ func missing(page, text string) []string {
 	return out
 }
 
-// Every file, folder and target that a page names is there. What requirements.md names
-// are tests.
+// Every file, folder and target that a page names exists. requirements.md is left out,
+// because it names tests.
 func TestPagesNameWhatIsThere(t *testing.T) {
 	all := pages(t)
 	delete(all, "docs/requirements.md")
@@ -73,15 +73,16 @@ func TestPagesNameWhatIsThere(t *testing.T) {
 	}
 	planted := "`local/open.go` `local/nosuch.go` `nosuch/a` `make demo` `make nosuch` `docs/` [a](guide.md) [b](nosuch.md#x) [c](https://nosuch)"
 	if got := missing("docs/x.md", planted); !slices.Equal(got, []string{"local/nosuch.go", "make nosuch", "nosuch.md#x"}) {
-		t.Errorf("missing: got %q of what was planted", got)
+		t.Errorf("missing: got %q of the planted names", got)
 	}
 }
 
-// The pages name only commands and flags that are in the generated references. What looks
-// like a command in format.md is what keys are made of.
+// The pages name only commands and flags of the generated references. format.md is left
+// out, because parts of its keys look like commands.
 func TestPagesNameCommandsThatAre(t *testing.T) {
 	all := pages(t)
-	reference := all["docs/cli.md"] + all["docs/cli-sync.md"] + "\n## acode supervise\n" // hidden
+	// This command is hidden.
+	reference := all["docs/cli.md"] + all["docs/cli-sync.md"] + "\n## acode supervise\n"
 	delete(all, "docs/format.md")
 	seen := 0
 	for page, text := range all {
@@ -105,8 +106,7 @@ func TestPagesNameCommandsThatAre(t *testing.T) {
 	}
 }
 
-// commandLines gives what a page has in backquotes or in a block and what begins with
-// acode.
+// commandLines returns the quoted texts and the lines of blocks that begin with acode.
 func commandLines(text string) []string {
 	var out []string
 	for _, m := range quoted.FindAllStringSubmatch(text, -1) {
@@ -125,8 +125,7 @@ func commandLines(text string) []string {
 	return out
 }
 
-// unknown gives the first command or flag of line that reference does not have; empty:
-// none.
+// unknown returns the first command or flag of line that reference does not have, or "".
 func unknown(reference, line string) string {
 	has := func(pattern string) bool { return regexp.MustCompile(`(?m)^` + pattern).MatchString(reference) }
 	path := "acode"

@@ -12,13 +12,13 @@ import (
 
 const root = "../.."
 
-// row is one line of a table: what is required, and the references that show it.
+// row is one line of a table: a requirement and the references that show it.
 type row struct {
 	id   string
 	refs []string
 }
 
-// later is what belongs to parts that are not built yet.
+// later matches requirements of parts that do not exist yet.
 var later = regexp.MustCompile(`^later: agent$`)
 
 // table reads the rows of every table of the document.
@@ -43,7 +43,7 @@ func table(t *testing.T) []row {
 	return rows
 }
 
-// Every requirement, criterion, scenario, threat, code and exit status is there, and
+// Every requirement, criterion, scenario, threat, code and exit status is listed exactly
 // once.
 func TestEveryRequirementIsListed(t *testing.T) {
 	found := map[string]int{}
@@ -86,7 +86,7 @@ func TestEveryRequirementIsListed(t *testing.T) {
 	}
 }
 
-// A measurement or campaign alone shows nothing in CI: each row also names a test.
+// Each row also names a test, because CI does not run measurements and campaigns.
 func TestNoRowNamesOnlyATarget(t *testing.T) {
 	for _, r := range table(t) {
 		if !slices.ContainsFunc(r.refs, func(ref string) bool { return !strings.HasPrefix(ref, "make ") }) {
@@ -95,7 +95,7 @@ func TestNoRowNamesOnlyATarget(t *testing.T) {
 	}
 }
 
-// Each reference names a test, a script or a target that exists, or a later part.
+// Each reference names an existing test, script or target, or a later part.
 func TestEveryNamedTestExists(t *testing.T) {
 	for _, r := range table(t) {
 		for _, ref := range r.refs {
@@ -106,7 +106,7 @@ func TestEveryNamedTestExists(t *testing.T) {
 	}
 }
 
-// The test finds what does not exist.
+// exists refuses references to missing things.
 func TestExistsRefuses(t *testing.T) {
 	for _, ref := range []string{"", "script/no_such", "resume.TestNoSuch", "no/such.TestName", "resume.table", "make nosuch", "later: never", "later: sync", "TestTerminalStates"} {
 		if exists(ref) == nil {
@@ -137,7 +137,7 @@ func exists(ref string) error {
 	return contains(filepath.Join(root, dir, "*_test.go"), `(?m)^func `+regexp.QuoteMeta(name)+`\(t \*testing\.T\)`)
 }
 
-// contains looks for a pattern in the files that a glob names.
+// contains searches for a pattern in the files of a glob.
 func contains(glob, pattern string) error {
 	files, err := filepath.Glob(glob)
 	if err != nil {
