@@ -5,8 +5,9 @@ import (
 	"path/filepath"
 )
 
-// BaseBackup copies the running server's cluster with pg_basebackup, and gives the folder
-// of the copy for Restore and Options.Backup. Names are plain ones, each used once.
+// BaseBackup copies the running server's cluster with pg_basebackup. It returns the
+// folder of the copy, for Restore and Options.Backup. name is a plain name that no other
+// backup has.
 func (s *Server) BaseBackup(name string) string {
 	s.tb.Helper()
 	dir := filepath.Join(s.Root, "backup-"+name)
@@ -18,9 +19,9 @@ func (s *Server) BaseBackup(name string) string {
 	return dir
 }
 
-// Restore throws the cluster away, as a lost disk would, puts a backup in its place and
-// starts it at the same address with the settings of now. What was committed after the
-// backup is lost; identity and roles are those of the backup.
+// Restore deletes the cluster, as after the loss of a disk, replaces it by a backup and
+// starts it at the same address with the current settings. Commits after the backup are
+// lost. Identity and roles are those of the backup.
 func (s *Server) Restore(backup string) {
 	s.tb.Helper()
 	if err := s.restore(backup); err != nil {

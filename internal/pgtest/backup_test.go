@@ -6,8 +6,8 @@ import (
 	"github.com/acode-dev/acode/internal/pgtest"
 )
 
-// A restored server is the same one with less in it, and so is another server that begins
-// with the backup.
+// A restored server keeps its identity and loses later commits. The same holds for
+// another server that begins with the backup.
 func restore(t *testing.T, s *pgtest.Server) {
 	const state = "SELECT (SELECT count(*) FROM r), (SELECT system_identifier FROM pg_control_system())"
 	s.Psql("CREATE TABLE r (n int); INSERT INTO r VALUES (1)")
@@ -26,7 +26,8 @@ func restore(t *testing.T, s *pgtest.Server) {
 	if got := s.Psql("SELECT current_setting('port')::int, current_setting('work_mem')"); got != portOf(s)+"|9MB" || port != s.Port {
 		t.Errorf("settings after Restore: got %s, want %d|9MB", got, port)
 	}
-	s.Psql("INSERT INTO r VALUES (3)") // the backup does not change
+	// The backup does not change.
+	s.Psql("INSERT INTO r VALUES (3)")
 	other := pgtest.New(t, pgtest.Options{Backup: backup})
 	if got := other.Psql(state); got != then || other.Port == s.Port {
 		t.Errorf("New from a backup: got %s at %s, want %s elsewhere", got, other.Addr(), then)

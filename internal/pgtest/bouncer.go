@@ -14,14 +14,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// BouncerPool is how many connections a Bouncer keeps to the server for a role: few, so
-// that clients share them and see what others left behind.
+// BouncerPool is the number of connections that a Bouncer keeps to the server for a role.
+// It is small, so that clients share connections and see the settings of other clients.
 const BouncerPool = 4
 
-// Bouncer puts a PgBouncer in transaction mode, with the settings of its package, before
-// the server at an address, and gives the address of the same database and role there.
-// Other roles get in as they do at the server. The address is for the superuser, who
-// looks up passwords.
+// Bouncer starts a PgBouncer in transaction mode, with the settings of its package, in
+// front of the server at an address. It returns the address of the same database and role
+// there. Other roles log in as at the server. The address must be the superuser's,
+// because PgBouncer looks up passwords with it.
 func Bouncer(tb testing.TB, address string) string {
 	tb.Helper()
 	f, err := template()
@@ -30,7 +30,8 @@ func Bouncer(tb testing.TB, address string) string {
 	}
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
-		program = "/usr/sbin/pgbouncer" // where Debian keeps it, and not everybody looks
+		// Debian keeps it in a folder that is not in every PATH.
+		program = "/usr/sbin/pgbouncer"
 	}
 	super, err := supervise(f.acct, "", func(root string) []string {
 		return []string{program, "-q", filepath.Join(root, "pgbouncer.ini")}
@@ -50,7 +51,7 @@ func Bouncer(tb testing.TB, address string) string {
 	return through
 }
 
-// bounce starts a PgBouncer, and waits until it answers.
+// bounce starts a PgBouncer and waits until it answers.
 func (f *files) bounce(super *supervisor, address string) (string, error) {
 	server, err := pgx.ParseConfig(address)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// In transaction mode what a client sets stays for the next one, and prepared
-// statements are another connection's. The control does the same without PgBouncer.
+// In transaction mode a client's settings remain for the next client, and prepared
+// statements belong to another connection. The control does the same without PgBouncer.
 func TestBouncerLeaksSettings(t *testing.T) {
 	t.Parallel()
 	direct := pgtest.Database(t)
@@ -48,7 +48,7 @@ func simple(t *testing.T, address string) *pgx.Conn {
 	return conn
 }
 
-// PgBouncer refuses a setting in the address that the server takes.
+// PgBouncer refuses a setting in the address that the server accepts.
 func TestBouncerRefusesStartupSettings(t *testing.T) {
 	t.Parallel()
 	direct := pgtest.Database(t)
@@ -60,7 +60,7 @@ func TestBouncerRefusesStartupSettings(t *testing.T) {
 	}
 }
 
-// Roles get in with their own password, as at the server.
+// Roles log in with their own password, as at the server.
 func TestBouncerAsksForPasswords(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t, pgtest.Options{Scram: true})

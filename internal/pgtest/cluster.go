@@ -10,17 +10,18 @@ import (
 // superuser is the role that initdb makes.
 const superuser = "postgres"
 
-// files are what every cluster of a process is copied from.
+// files is the source of every cluster of a process.
 type files struct {
 	bin  string
 	acct *account
-	// made by initdb, never started
+	// data is made by initdb and never started.
 	data string
-	// whose files would go if its pipe were collected as garbage
+	// keep must stay referenced: its files are removed when its pipe is
+	// garbage-collected.
 	keep *supervisor
 }
 
-// template runs initdb once per process. Its files go with the process.
+// template runs initdb once per process. Its files are removed with the process.
 var template = sync.OnceValues(makeTemplate)
 
 func makeTemplate() (*files, error) {
@@ -33,7 +34,7 @@ func makeTemplate() (*files, error) {
 		return nil, err
 	}
 	f := &files{bin: bin, acct: acct}
-	// it ends with the process
+	// The supervisor ends with the process.
 	if f.keep, err = supervise(acct, "", func(root string) []string { return server(bin, root) }); err != nil {
 		return nil, err
 	}
@@ -43,16 +44,16 @@ func makeTemplate() (*files, error) {
 	return f, err
 }
 
-// program gives the path of one of the server's programs.
+// program returns the path of one of the server's programs.
 func (f *files) program(name string) string { return filepath.Join(f.bin, name) }
 
-// server gives the command line of the server whose folder is root.
+// server returns the command line of the server whose folder is root.
 func server(bin, root string) []string {
 	return []string{filepath.Join(bin, "postgres"), "-D", filepath.Join(root, "data")}
 }
 
-// copyTo makes a cluster at data from the files at from, which belong to a server that is
-// stopped. The account copies them itself, so that its supervisor can remove them.
+// copyTo makes a cluster at data from the files at from, which belong to a stopped
+// server. The account copies them itself, so that its supervisor can remove them.
 func (f *files) copyTo(data, from string) error {
 	if _, err := run(f.acct.command("cp", "-R", from, data)); err != nil {
 		return fmt.Errorf("copy cluster: %w", err)
@@ -60,7 +61,7 @@ func (f *files) copyTo(data, from string) error {
 	return nil
 }
 
-// write replaces a small file of the account's.
+// write replaces a small file of the account.
 func (f *files) write(path, text string) error {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return err

@@ -11,14 +11,15 @@ import (
 	"time"
 )
 
-// settings are what a server of tests needs. One that is not durable survives kill -9,
-// and only a failure of the machine harms it.
+// settings returns the settings of a test server. A server that is not durable survives
+// kill -9; only a failure of the machine harms it.
 func settings(root string, port int, o Options) map[string]string {
 	conf := map[string]string{
-		"listen_addresses":           "127.0.0.1",
-		"port":                       fmt.Sprint(port),
-		"unix_socket_directories":    root,
-		"dynamic_shared_memory_type": "mmap", // so that nothing of it outlives the cluster's files
+		"listen_addresses":        "127.0.0.1",
+		"port":                    fmt.Sprint(port),
+		"unix_socket_directories": root,
+		// With mmap, no shared memory outlives the cluster's files.
+		"dynamic_shared_memory_type": "mmap",
 		"shared_buffers":             "64MB",
 		"timezone":                   "UTC",
 		"log_line_prefix":            "%m [%p] %q%u@%d ",
@@ -32,7 +33,7 @@ func settings(root string, port int, o Options) map[string]string {
 	return conf
 }
 
-// render writes settings as postgresql.conf does.
+// render writes settings in the format of postgresql.conf.
 func render(conf map[string]string) string {
 	var out strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(conf)) {
@@ -41,8 +42,8 @@ func render(conf map[string]string) string {
 	return out.String()
 }
 
-// access says who may connect how: over the socket, whose folder is private, the
-// superuser.
+// access returns the rules of pg_hba.conf. The superuser connects over the socket, whose
+// folder is private.
 func access(scram bool) string {
 	method := "trust"
 	if scram {
@@ -53,7 +54,7 @@ func access(scram bool) string {
 		"host all,replication all 127.0.0.1/32 " + method + "\n"
 }
 
-// configure writes the settings where the server reads them after its own.
+// configure writes the settings to the file that the server reads last.
 func (s *Server) configure() error {
 	if err := s.files.write(filepath.Join(s.data(), "postgresql.conf"), render(s.conf)); err != nil {
 		return fmt.Errorf("write postgresql.conf: %w", err)
@@ -61,9 +62,9 @@ func (s *Server) configure() error {
 	return nil
 }
 
-// SetConf changes a setting; an empty value takes the server's default. It returns when
-// new connections see it, or where it needs a restart, when the next Start will; clients
-// that are connected see it before their next statement.
+// SetConf changes a setting; an empty value restores the server's default. It returns
+// when new connections see the change. A setting that needs a restart takes effect at the
+// next Start. Connected clients see a change before their next statement.
 func (s *Server) SetConf(name, value string) {
 	s.tb.Helper()
 	if s.conf[name] = value; value == "" {
@@ -80,7 +81,7 @@ func (s *Server) SetConf(name, value string) {
 	}
 }
 
-// reload has the server read its settings, and waits until it has.
+// reload makes the server read its settings, and waits until it has.
 func (s *Server) reload() error {
 	const loaded = "SELECT pg_conf_load_time()"
 	before, err := s.query(loaded)
@@ -110,8 +111,8 @@ func (s *Server) reload() error {
 	}
 }
 
-// refused says which settings the server does not take, but for those that need a
-// restart, for which it says so of good ones, too.
+// refused returns an error with the settings that the server refuses. It ignores settings
+// that need a restart, because the server reports even valid ones as errors.
 func (s *Server) refused() error {
 	wrong, err := s.query("SELECT coalesce(string_agg(concat_ws(': ', name, error), ', '), '') " +
 		"FROM pg_file_settings LEFT JOIN pg_settings USING (name) WHERE error <> '' AND context IS DISTINCT FROM 'postmaster'")

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// Database makes an empty database and gives its address for a superuser. The database
-// goes when the test ends, and ends connections to it. The cluster is shared, so that
-// roles and settings in it are everybody's.
+// Database makes an empty database and returns its address for a superuser. When the test
+// ends, the database is dropped with all its connections. Tests share the cluster, so its
+// roles and settings are shared too.
 func Database(tb testing.TB) string {
 	tb.Helper()
 	c, err := shared()
@@ -38,15 +38,16 @@ func Database(tb testing.TB) string {
 	return u.String()
 }
 
-// cluster is where Database makes databases.
+// cluster is the place where Database makes databases.
 type cluster struct {
-	// of the database postgres, for a superuser
+	// address is that of the database postgres, for a superuser.
 	address string
-	// which would end if its pipe were collected as garbage; nil: somebody else's
+	// keep must stay referenced: the server ends when its pipe is garbage-collected. It
+	// is nil for a cluster that this process did not start.
 	keep *Server
 }
 
-// shared finds the cluster that tests share: the one that ACODE_TEST_POSTGRES names, else
+// shared returns the cluster that tests share: the one that ACODE_TEST_POSTGRES names, or
 // one that this process starts and that ends with it.
 var shared = sync.OnceValues(func() (*cluster, error) {
 	if base := os.Getenv("ACODE_TEST_POSTGRES"); base != "" {
@@ -55,7 +56,8 @@ var shared = sync.OnceValues(func() (*cluster, error) {
 	s, err := newServer(nil, Options{Conf: map[string]string{"max_connections": "200"}})
 	if err != nil {
 		if s != nil {
-			_ = s.super.close() // the first failure says more
+			// The first error says more.
+			_ = s.super.close()
 		}
 		return nil, err
 	}

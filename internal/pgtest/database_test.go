@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Databases of one cluster are apart, and gone after their test although somebody is
-// connected.
+// Databases of one cluster are separate, and are dropped after their test despite open
+// connections.
 func TestDatabase(t *testing.T) {
 	a, b := pgtest.Database(t), pgtest.Database(t)
 	pgtest.Psql(t, a, "CREATE TABLE only_a ()")

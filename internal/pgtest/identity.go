@@ -10,13 +10,13 @@ import (
 	"path/filepath"
 )
 
-// sysidInWAL is where the header of a segment's first page has the identifier. No
+// sysidInWAL is the offset of the identifier in the header of a segment's first page. No
 // checksum covers it.
 const sysidInWAL = 24
 
-// identify gives a copied cluster a system identifier of its own, as initdb would have
-// done: in pg_control, and in the segments, which are refused where they have another
-// one. pg_resetwal would do the second half, and wait for the disk.
+// identify gives a copied cluster a new system identifier, as initdb would. It changes
+// pg_control and the segments, because the server refuses segments with another
+// identifier. pg_resetwal would do the second half, but it waits for the disk.
 func (f *files) identify(data string) error {
 	path := filepath.Join(data, "global", "pg_control")
 	control, err := os.ReadFile(path)
@@ -57,17 +57,19 @@ func patch(path string, at int64, b []byte) error {
 	return err
 }
 
-// renumber changes the identifier, which comes first in pg_control, and the checksum,
-// which comes last in a structure whose length depends on the version. The rest is zero
-// bytes.
+// renumber changes the identifier and the checksum of pg_control. The identifier comes
+// first. The checksum comes last in a structure whose length depends on the version. The
+// rest is zero bytes.
 func renumber(control []byte) error {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	for end := 64; end+4 <= len(control); end += 4 {
 		if binary.LittleEndian.Uint32(control[end:]) != crc32.Checksum(control[:end], table) {
 			continue
 		}
-		_, _ = rand.Read(control[:8]) // it never fails
-		control[7] &= 0x7f            // readers show it as a signed number
+		// Read never fails.
+		_, _ = rand.Read(control[:8])
+		// Readers show it as a signed number.
+		control[7] &= 0x7f
 		binary.LittleEndian.PutUint32(control[end:], crc32.Checksum(control[:end], table))
 		return nil
 	}

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// killTree kills a server's processes, the first one last: it is stopped before, so that
-// it starts no more of them. It returns when the kernel has taken their memory and files
-// away.
+// killTree kills a server's processes. It stops the first one before, so that it starts
+// no more, and kills it last. killTree returns when the kernel has released their memory
+// and files.
 func killTree(pid int) error {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		return fmt.Errorf("freeze the server: %w", err)
@@ -22,7 +22,8 @@ func killTree(pid int) error {
 	}
 	all := append(children(pid), pid)
 	for _, p := range all {
-		_ = syscall.Kill(p, syscall.SIGKILL) // it may have ended by itself
+		// The process may have ended.
+		_ = syscall.Kill(p, syscall.SIGKILL)
 	}
 	for _, p := range all {
 		if err := until(func() bool { state, _ := process(p); return state == "" || state == "Z" || state == "X" }); err != nil {
@@ -32,7 +33,7 @@ func killTree(pid int) error {
 	return nil
 }
 
-// until looks again and again whether something holds.
+// until polls until holds returns true.
 func until(holds func() bool) error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -48,13 +49,15 @@ func until(holds func() bool) error {
 	return nil
 }
 
-// process gives a process's state and parent; an empty state means that there is none.
+// process returns the state and parent of a process; an empty state means that it does
+// not exist.
 func process(pid int) (state string, parent int) {
 	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
 		return "", 0
 	}
-	_, rest, _ := strings.Cut(string(b), ") ") // no server's name has a parenthesis in it
+	// No server's name contains a parenthesis.
+	_, rest, _ := strings.Cut(string(b), ") ")
 	words := strings.Fields(rest)
 	if len(words) < 2 {
 		return "", 0

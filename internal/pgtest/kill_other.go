@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// killTree kills a server's processes, the first one last: it is stopped before, so that
-// it starts no more of them.
+// killTree kills a server's processes. It stops the first one before, so that it starts
+// no more, and kills it last.
 func killTree(pid int) error {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		return fmt.Errorf("freeze the server: %w", err)
@@ -22,7 +22,8 @@ func killTree(pid int) error {
 	}
 	for _, word := range append(strings.Fields(out), strconv.Itoa(pid)) {
 		if p, err := strconv.Atoi(word); err == nil {
-			_ = syscall.Kill(p, syscall.SIGKILL) // it may have ended by itself
+			// The process may have ended.
+			_ = syscall.Kill(p, syscall.SIGKILL)
 		}
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/acode-dev/acode/internal/pgtest"
 )
 
-// holdVariable makes the test binary start a cluster, tell its address, and wait.
+// holdVariable makes the test binary start a cluster, print its address and wait.
 const holdVariable = "ACODE_PGTEST_HOLD"
 
 func TestMain(m *testing.M) {
@@ -22,12 +22,13 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	os.Unsetenv("ACODE_TEST_POSTGRES")
-	fmt.Fprintln(os.Stderr, record(hold)) // it returns only when it fails
+	// record returns only after a failure.
+	fmt.Fprintln(os.Stderr, record(hold))
 	os.Exit(1)
 }
 
-// hold prints the folders of clusters of its own, in every state, and of the one that
-// Database starts.
+// hold prints the folders of its own clusters, one in every state, and of the cluster
+// that Database starts.
 func hold(t testing.TB) {
 	killed, frozen := pgtest.New(t, pgtest.Options{}), pgtest.New(t, pgtest.Options{})
 	killed.Kill9()
@@ -37,12 +38,13 @@ func hold(t testing.TB) {
 	shared := pgtest.Psql(t, pgtest.Database(t), "SHOW unix_socket_directories")
 	fmt.Println(killed.Root, frozen.Root, shared)
 	if os.Getenv(holdVariable) == "exit" {
-		os.Exit(0) // without cleanup
+		// No cleanup runs.
+		os.Exit(0)
 	}
 	select {}
 }
 
-// until waits until something that another process does has happened.
+// until waits for an effect of another process.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -58,8 +60,8 @@ func until(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// G2: a cluster and its files are gone soon after the test process, however it and the
-// server ended.
+// G2: a cluster and its files are gone soon after the test process, after any end of it
+// and of the server.
 func TestNothingIsLeft(t *testing.T) {
 	for _, how := range []string{"killed", "exit"} {
 		t.Run(how, func(t *testing.T) {
@@ -79,15 +81,18 @@ func TestNothingIsLeft(t *testing.T) {
 			if err != nil || len(roots) != 3 {
 				t.Fatalf("hold: got %q, %v, want three folders", line, err)
 			}
-			if how == "killed" { // the positive control: all is there while the process is
+			// This is the positive control: all clusters exist while the process does.
+			if how == "killed" {
 				for _, root := range roots {
 					if _, err := os.Stat(filepath.Join(root, "data", "postmaster.pid")); err != nil {
 						t.Error(err)
 					}
 				}
 			}
-			_ = cmd.Process.Kill() // one that has ended by itself is as good
-			_ = cmd.Wait()         // it was killed
+			// The process may have ended.
+			_ = cmd.Process.Kill()
+			// The process was killed on purpose.
+			_ = cmd.Wait()
 			for _, root := range roots {
 				until(t, root+" to go", func() bool { _, err := os.Stat(root); return os.IsNotExist(err) })
 				until(t, "processes of "+root+" to go", func() bool { return len(processesOf(t, root)) == 0 })
@@ -96,7 +101,7 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// processesOf lists processes that name a folder or work in it.
+// processesOf lists processes that name a folder or run in it.
 func processesOf(t *testing.T, root string) []string {
 	t.Helper()
 	var out []string
@@ -105,7 +110,8 @@ func processesOf(t *testing.T, root string) []string {
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		b, _ := os.ReadFile(filepath.Join(name, "cmdline")) // it may have ended
+		// The process may have ended.
+		b, _ := os.ReadFile(filepath.Join(name, "cmdline"))
 		if strings.Contains(string(b), root) {
 			out = append(out, string(b))
 		}
@@ -113,7 +119,7 @@ func processesOf(t *testing.T, root string) []string {
 	return append(out, serversOf(t, root)...)
 }
 
-// serversOf lists processes that work in a folder, as all of a server's do.
+// serversOf lists processes that run in a folder, as all processes of a server do.
 func serversOf(t *testing.T, root string) []string {
 	t.Helper()
 	var out []string
@@ -122,7 +128,8 @@ func serversOf(t *testing.T, root string) []string {
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		if dir, _ := os.Readlink(name); strings.HasPrefix(dir, root) { // it may have ended
+		// The process may have ended.
+		if dir, _ := os.Readlink(name); strings.HasPrefix(dir, root) {
 			out = append(out, name)
 		}
 	}

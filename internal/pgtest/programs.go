@@ -14,13 +14,13 @@ import (
 	"syscall"
 )
 
-// account is who runs the servers; nil means whoever runs the tests.
+// account is the user that runs the servers; nil means the user that runs the tests.
 type account struct {
 	uid, gid int
 }
 
-// serverAccount finds an account without rights where the tests are run by root, whom
-// PostgreSQL refuses.
+// serverAccount finds an account without rights if root runs the tests, because
+// PostgreSQL refuses to run as root.
 func serverAccount() (*account, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -39,7 +39,7 @@ func serverAccount() (*account, error) {
 	return nil, fmt.Errorf("PostgreSQL refuses to run as root, and there is no user nobody or postgres")
 }
 
-// own gives everything below path to the account.
+// own gives all files below path to the account.
 func (a *account) own(path string) error {
 	if a == nil {
 		return nil
@@ -52,8 +52,8 @@ func (a *account) own(path string) error {
 	})
 }
 
-// command prepares a program to be run by the account in a session of its own, so that no
-// signal to the tests' process group reaches it, and without settings of the caller.
+// command prepares a program to run as the account in its own session, without the
+// caller's settings. No signal to the tests' process group reaches it.
 func (a *account) command(program string, args ...string) *exec.Cmd {
 	cmd := exec.Command(program, args...)
 	cmd.Dir = "/"
@@ -65,14 +65,14 @@ func (a *account) command(program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// withoutPG leaves out what libpq would take from the environment.
+// withoutPG removes the variables that libpq reads.
 func withoutPG(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
 		return strings.HasPrefix(v, "PG") || strings.HasPrefix(v, "ACODE_POSTGRES_URL=")
 	})
 }
 
-// run runs a command to its end, and tells what it said when it fails.
+// run runs a command to its end. An error includes its standard error.
 func run(cmd *exec.Cmd) (string, error) {
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
@@ -88,7 +88,8 @@ var binaries = sync.OnceValues(findBinaries)
 func findBinaries() (string, error) {
 	dirs := []string{os.Getenv("ACODE_PG_BIN")}
 	if dirs[0] == "" {
-		dirs, _ = filepath.Glob("/usr/lib/postgresql/*/bin") // the pattern is well formed
+		// The pattern is well formed.
+		dirs, _ = filepath.Glob("/usr/lib/postgresql/*/bin")
 		slices.SortFunc(dirs, func(a, b string) int { return version(b) - version(a) })
 		dirs = append(dirs, filepath.SplitList(os.Getenv("PATH"))...)
 	}
@@ -100,9 +101,10 @@ func findBinaries() (string, error) {
 	return "", fmt.Errorf("no PostgreSQL server in %q: run ./scripts/need postgres, or name its folder in ACODE_PG_BIN", dirs)
 }
 
-// version reads N in /usr/lib/postgresql/N/bin; 0 when there is no number.
+// version reads N in /usr/lib/postgresql/N/bin, or returns 0.
 func version(dir string) int {
-	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(dir))) // 0 sorts last
+	// 0 sorts last.
+	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(dir)))
 	return n
 }
 

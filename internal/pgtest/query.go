@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// connect opens a connection that keeps nothing on the server.
+// connect opens a connection that keeps no state on the server.
 func connect(ctx context.Context, address string) (*pgx.Conn, error) {
 	conf, err := pgx.ParseConfig(address)
 	if err != nil {
@@ -18,7 +18,7 @@ func connect(ctx context.Context, address string) (*pgx.Conn, error) {
 	return pgx.ConnectConfig(ctx, conf)
 }
 
-// query runs a statement of one value, as the superuser, on a connection of its own.
+// query runs a statement with one value as the superuser, on its own connection.
 func (s *Server) query(sql string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -32,8 +32,8 @@ func (s *Server) query(sql string) (string, error) {
 	return value, err
 }
 
-// Psql runs statements with psql in the database postgres as the superuser, and gives the
-// rows without decoration: values between bars, rows between line ends.
+// Psql runs statements with psql in the database postgres as the superuser. It returns
+// the rows: values separated by bars, rows by line ends.
 func (s *Server) Psql(sql string) string {
 	s.tb.Helper()
 	out, err := s.psql("postgres", sql)
@@ -45,8 +45,8 @@ func (s *Server) Psql(sql string) string {
 
 func (s *Server) psql(db, sql string) (string, error) { return psql(s.SocketURL(db, superuser), sql) }
 
-// Psql runs statements with psql at an address, and ends the test when one fails. It
-// gives the rows without decoration: values between bars, rows between line ends.
+// Psql runs statements with psql at an address, and ends the test if one fails. It
+// returns the rows: values separated by bars, rows by line ends.
 func Psql(tb testing.TB, address, sql string) string {
 	tb.Helper()
 	out, err := psql(address, sql)

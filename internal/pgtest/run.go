@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// Mode is how a server is stopped: how much it waits for.
+// Mode is how a server is stopped.
 type Mode string
 
 // The modes, by the names of pg_ctl.
 const (
-	// waits until all clients have left
+	// Smart waits until all clients have left.
 	Smart Mode = "smart"
-	// ends their connections, and writes a checkpoint
+	// Fast ends the connections and writes a checkpoint.
 	Fast Mode = "fast"
-	// ends as in a crash; the next start recovers
+	// Immediate ends as in a crash; the next start recovers.
 	Immediate Mode = "immediate"
 )
 
-// Start starts the server and waits until it takes connections, recovery included.
+// Start starts the server and waits until it accepts connections, recovery included.
 func (s *Server) Start() {
 	s.tb.Helper()
 	if err := s.start(); err != nil {
@@ -31,7 +31,7 @@ func (s *Server) Start() {
 	}
 }
 
-// Launch starts the server and waits for nothing.
+// Launch starts the server without waiting.
 func (s *Server) Launch() {
 	s.tb.Helper()
 	if err := s.begin(); err != nil {
@@ -56,7 +56,7 @@ func (s *Server) begin() error {
 	return err
 }
 
-// Ready waits until a server that Launch started takes connections.
+// Ready waits until a server that Launch started accepts connections.
 func (s *Server) Ready() {
 	s.tb.Helper()
 	if err := s.ready(); err != nil {
@@ -64,7 +64,7 @@ func (s *Server) Ready() {
 	}
 }
 
-// ready looks at the socket until the server answers there, or has ended.
+// ready polls the socket until the server answers there or has ended.
 func (s *Server) ready() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -76,7 +76,8 @@ func (s *Server) ready() error {
 			return conn.Close(ctx)
 		}
 		if !s.alive() {
-			status, _ := s.super.wait(patience) // its log says more
+			// The server's log says more.
+			status, _ := s.super.wait(patience)
 			return fmt.Errorf("the server ended with status %d: %s", status, s.Log())
 		}
 		select {
@@ -103,8 +104,7 @@ func (s *Server) stop(m Mode) error {
 	return err
 }
 
-// Wait waits until a server that is about to end by itself is gone, and gives its exit
-// status.
+// Wait waits until a server that ends by itself is gone, and returns its exit status.
 func (s *Server) Wait() int {
 	s.tb.Helper()
 	status, err := s.super.wait(patience)
@@ -114,8 +114,8 @@ func (s *Server) Wait() int {
 	return status
 }
 
-// alive reports whether the server's first process has not ended yet: its supervisor
-// removes the file that names it, and until then nobody else has its number.
+// alive reports whether the server's first process still runs. Its supervisor removes the
+// pid file before another process can get the same pid.
 func (s *Server) alive() bool {
 	_, err := os.Stat(filepath.Join(s.Root, "pid"))
 	return err == nil
@@ -132,7 +132,7 @@ func (s *Server) Restart(m Mode) {
 	s.Start()
 }
 
-// Pid is the process id of the server's first process; 0 while it is stopped.
+// Pid returns the pid of the server's first process, or 0 while it is stopped.
 func (s *Server) Pid() int { return s.super.pid }
 
 // Signal sends a signal to the server's first process.
@@ -143,7 +143,7 @@ func (s *Server) Signal(sig syscall.Signal) error {
 	return syscall.Kill(s.super.pid, sig)
 }
 
-// Kill9 kills every process of the server at once, as a failure of its machine would, and
+// Kill9 kills every process of the server at once, as in a failure of its machine, and
 // waits until all are gone. Start recovers.
 func (s *Server) Kill9() {
 	s.tb.Helper()
@@ -161,8 +161,8 @@ func (s *Server) Kill9() {
 	}
 }
 
-// unlock removes lock files that a server was killed in the making of: the next one does
-// not start beside one that is empty, and leaves it to a person to see that nobody lives.
+// unlock removes the empty lock file of a server that was killed while it wrote the file.
+// The next server would refuse to start beside it and leave the check to a person.
 func (s *Server) unlock() error {
 	locks, err := filepath.Glob(filepath.Join(s.Root, ".s.PGSQL.*.lock"))
 	for _, name := range append(locks, filepath.Join(s.Root, "data", "postmaster.pid")) {

@@ -14,44 +14,45 @@ import (
 	"testing"
 )
 
-// Options says what kind of cluster New makes. The zero value is a fast one, whose
-// durable writes do not wait for the disk, and which trusts everybody on this machine.
+// Options describe the cluster that New makes. The zero value is a fast cluster: durable
+// writes do not wait for the disk, and every local user is trusted.
 type Options struct {
-	// fsync and full page writes, as in production
+	// Durable turns on fsync and full page writes, as in production.
 	Durable bool
-	// roles need the password that URL names; the superuser has it
+	// Scram makes roles need the password that URL contains. The superuser has that
+	// password.
 	Scram bool
-	// more settings of postgresql.conf
+	// Conf holds more settings of postgresql.conf.
 	Conf map[string]string
-	// an existing folder, open to everybody, to make the cluster in; empty: /tmp
+	// Dir is an existing public folder for the cluster; empty means /tmp.
 	Dir string
-	// what BaseBackup gave: begin with that, identity included
+	// Backup is a result of BaseBackup. The cluster begins with it, identity included.
 	Backup string
-	// do not start it
+	// Stopped leaves the cluster stopped.
 	Stopped bool
-	// it has programs of its own, for Upgrade
+	// Own gives the cluster its own programs, for Upgrade.
 	Own bool
 }
 
-// Server is a cluster of a test's own. Its methods end the test when they fail; they are
-// for one goroutine at a time. Everything goes when the test ends.
+// Server is a test's own cluster. Its methods end the test when they fail. Only one
+// goroutine may use it at a time. It is removed when the test ends.
 type Server struct {
-	// on 127.0.0.1; it stays the same for the server's life
+	// Port is on 127.0.0.1 and stays the same for the server's life.
 	Port int
-	// its folder: socket, data, log and backups
+	// Root is the server's folder: socket, data, log and backups.
 	Root string
-	// of the superuser; empty unless Scram
+	// Password is the superuser's; it is empty unless Scram is set.
 	Password string
 
 	tb    testing.TB
 	files *files
 	super *supervisor
 	conf  map[string]string
-	// its own programs; empty: it has none
+	// installed holds the server's own programs; empty means none.
 	installed layout
 }
 
-// New makes a cluster, and starts it unless o says not to.
+// New makes a cluster and starts it, unless o.Stopped is set.
 func New(tb testing.TB, o Options) *Server {
 	tb.Helper()
 	s, err := newServer(tb, o)
@@ -64,7 +65,7 @@ func New(tb testing.TB, o Options) *Server {
 	return s
 }
 
-// newServer gives a server that must be closed even where it fails halfway.
+// newServer returns a server that the caller must close even after an error.
 func newServer(tb testing.TB, o Options) (*Server, error) {
 	f, err := template()
 	if err != nil {
@@ -122,7 +123,7 @@ func (s *Server) fill(o Options) error {
 	return s.files.identify(s.data())
 }
 
-// launch starts a new server. A port that somebody took meanwhile is exchanged.
+// launch starts a new server. If its port was taken meanwhile, it chooses another one.
 func (s *Server) launch(o Options) error {
 	err := s.start()
 	for try := 0; err != nil && try < 3 && strings.Contains(s.Log(), "Address already in use"); try++ {
@@ -144,8 +145,8 @@ func (s *Server) launch(o Options) error {
 	return s.stop(Fast)
 }
 
-// freePort finds a port that nobody listens on, below those that systems give to outgoing
-// connections, so that it stays free while the server is down.
+// freePort finds a free port below the range of outgoing connections, so that it stays
+// free while the server is down.
 func freePort() (int, error) {
 	for range 100 {
 		n, err := rand.Int(rand.Reader, big.NewInt(15000))
@@ -164,7 +165,7 @@ func freePort() (int, error) {
 
 func (s *Server) data() string { return filepath.Join(s.Root, "data") }
 
-// URL is the address of a database on 127.0.0.1 for a role.
+// URL returns the address of a database on 127.0.0.1 for a role.
 func (s *Server) URL(db, role string) string {
 	who := url.User(role)
 	if s.Password != "" {
@@ -174,18 +175,18 @@ func (s *Server) URL(db, role string) string {
 	return u.String()
 }
 
-// SocketURL is the address of a database at the unix socket, where the superuser needs no
-// password.
+// SocketURL returns the address of a database at the unix socket, where the superuser
+// needs no password.
 func (s *Server) SocketURL(db, role string) string {
 	q := url.Values{"host": {s.Root}, "port": {strconv.Itoa(s.Port)}, "sslmode": {"disable"}}
 	u := url.URL{Scheme: "postgres", User: url.User(role), Path: "/" + db, RawQuery: q.Encode()}
 	return u.String()
 }
 
-// Addr is where the server listens, as host:port.
+// Addr returns the server's address as host:port.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port)) }
 
-// Log is what the server has written to its log.
+// Log returns the content of the server's log.
 func (s *Server) Log() string {
 	b, err := os.ReadFile(filepath.Join(s.Root, "log"))
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// G1, G3, G4: two clusters are two databases, neither runs as root, and the end of one is
-// not that of the other.
+// G1, G3, G4: two clusters are separate, neither runs as root, and one survives the end
+// of the other.
 func TestTwoClustersAreTwo(t *testing.T) {
 	t.Parallel()
 	a, b := pgtest.New(t, pgtest.Options{}), pgtest.New(t, pgtest.Options{Durable: true})
@@ -31,7 +31,8 @@ func TestTwoClustersAreTwo(t *testing.T) {
 		t.Errorf("settings when durable: got %q, want on|on", got)
 	}
 	dir := t.TempDir()
-	for _, d := range []string{filepath.Dir(dir), dir} { // so that nobody reaches it
+	// No other user can reach it then.
+	for _, d := range []string{filepath.Dir(dir), dir} {
 		if err := os.Chmod(d, 0o777); err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +54,7 @@ func TestTwoClustersAreTwo(t *testing.T) {
 	}
 }
 
-// One cluster is enough for what tests do to theirs.
+// The subtests share one cluster.
 func TestServer(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t, pgtest.Options{Own: true, Conf: map[string]string{"wal_writer_delay": "10s", "work_mem": "5MB"}})
@@ -65,8 +66,7 @@ func TestServer(t *testing.T) {
 	t.Run("restore", func(t *testing.T) { restore(t, s) })
 }
 
-// What was committed is there after every way to stop, and only a crash is recovered
-// from.
+// Commits survive every kind of stop, and the server recovers only after a crash.
 func stopsAndStarts(t *testing.T, s *pgtest.Server) {
 	s.Psql("CREATE TABLE kept (n int)")
 	stops := []struct {
@@ -106,8 +106,8 @@ func stopsAndStarts(t *testing.T, s *pgtest.Server) {
 	}
 }
 
-// A killed server loses what it acknowledged with synchronous_commit=off,
-// and nothing with it on.
+// A killed server loses commits that it acknowledged with synchronous_commit=off, and
+// none with it on.
 func kill9Loses(t *testing.T, s *pgtest.Server) {
 	s.Psql("CREATE TABLE t (n int)")
 	for setting, want := range map[string]string{"off": "0", "on": "1"} {
@@ -118,7 +118,8 @@ func kill9Loses(t *testing.T, s *pgtest.Server) {
 		if err != nil || len(locks) != 1 {
 			t.Fatalf("lock files: got %v, %v, want one", locks, err)
 		}
-		if err := os.Truncate(locks[0], 0); err != nil { // as where the kill comes while it is made
+		// A kill while the server writes the file leaves it empty.
+		if err := os.Truncate(locks[0], 0); err != nil {
 			t.Fatal(err)
 		}
 		s.Kill9()
@@ -129,7 +130,7 @@ func kill9Loses(t *testing.T, s *pgtest.Server) {
 	}
 }
 
-// Settings are seen by the next connection, and taken back.
+// The next connection sees a changed setting and its reset.
 func settings(t *testing.T, s *pgtest.Server) {
 	if got := s.Psql("SHOW work_mem"); got != "5MB" {
 		t.Errorf("work_mem: got %s, want 5MB", got)
@@ -153,7 +154,7 @@ func settings(t *testing.T, s *pgtest.Server) {
 	}
 }
 
-// A password is asked for over TCP, and the superuser needs none over the socket.
+// Connections over TCP need a password, and the superuser needs none over the socket.
 func TestScram(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t, pgtest.Options{Scram: true, Stopped: true})
@@ -170,7 +171,7 @@ func TestScram(t *testing.T) {
 	}
 }
 
-// A server that ended by itself is told apart from one that runs, and starts again.
+// Stop and Start notice a server that ended by itself.
 func endsByItself(t *testing.T, s *pgtest.Server) {
 	s.SetConf("restart_after_crash", "off")
 	conn, err := pgx.Connect(t.Context(), s.URL("postgres", "postgres"))
@@ -189,8 +190,7 @@ func endsByItself(t *testing.T, s *pgtest.Server) {
 	s.Start()
 }
 
-// A server whose package is upgraded under it cannot load what it has not loaded yet,
-// until it is started again.
+// A server whose package was upgraded cannot load more libraries until it restarts.
 func upgrade(t *testing.T, s *pgtest.Server) {
 	const call = "DO 'BEGIN END'"
 	open := func() *pgx.Conn {
@@ -216,7 +216,7 @@ func upgrade(t *testing.T, s *pgtest.Server) {
 	s.Psql(call)
 }
 
-// What cannot be done ends the test and says why.
+// A failed method ends the test with a reason.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	address := pgtest.Database(t)
@@ -246,7 +246,7 @@ func TestFailures(t *testing.T) {
 	}
 	stopped.SetConf("nosuch", "1")
 	if got := r.try(stopped.Start); !strings.Contains(got, `unrecognized configuration parameter "nosuch"`) {
-		t.Errorf("setting: got %q, want what the server says of it", got)
+		t.Errorf("setting: got %q, want the server's error", got)
 	}
 	stopped.SetConf("nosuch", "")
 	if got := r.try(stopped.Start); got != "" {

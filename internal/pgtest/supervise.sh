@@ -1,9 +1,9 @@
 #!/bin/sh
-# Runs a server for somebody who may be killed: supervise.sh ROOT SERVER [ARGUMENT...].
+# Runs a server for a process that may be killed: supervise.sh ROOT SERVER [ARGUMENT...].
 #
-# ROOT holds all that is the server's. A line "start" on standard input starts it; "pid N"
-# and, when it has ended, "gone STATUS" are told on standard output. At the end of the input,
-# which also comes when the other side is killed, the server is stopped at once, and ROOT goes.
+# ROOT holds all files of the server. A line "start" on standard input starts the server. The
+# script then prints "pid N" and, when the server has ended, "gone STATUS". The input ends when the
+# other side closes it or is killed. The script then stops the server at once and removes ROOT.
 trap '' HUP INT TERM PIPE
 root=$1
 shift
@@ -27,10 +27,10 @@ while pid=$(cat "$root/pid" 2>/dev/null) && [ -n "$pid" ]; do
 	[ $((tries += 1)) -lt 200 ] || kill -KILL "$pid"
 	sleep 0.05
 done 2>/dev/null
-# A server that was killed leaves a segment of shared memory, which only its successor removes.
+# A killed server leaves a segment of shared memory, which only a new server would remove.
 segment=$(sed -n 7p "$root/data/postmaster.pid" 2>/dev/null | awk '{ print $2 }')
 [ -n "$segment" ] && ipcrm -m "$segment" 2>/dev/null
-tries=100 # somebody killed may have left a program that still writes there
+tries=100 # a killed process may have left a program that still writes there
 until rm -rf "$root" 2>/dev/null || [ $((tries -= 1)) -eq 0 ]; do
 	sleep 0.05
 done

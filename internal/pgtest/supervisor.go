@@ -17,24 +17,25 @@ import (
 //go:embed supervise.sh
 var scripts embed.FS
 
-// patience is how long a server may take to start or to stop on a machine that is busy.
+// patience is the longest start or stop of a server on a busy machine.
 const patience = 60 * time.Second
 
-// supervisor is the process that starts a server, and that outlives this one to end it.
+// supervisor is the process that starts a server. It outlives this process in order to
+// end the server.
 type supervisor struct {
-	// what goes with it
+	// root is the folder that is removed with the supervisor.
 	root  string
 	cmd   *exec.Cmd
 	in    io.WriteCloser
 	out   *os.File
 	lines *bufio.Reader
-	// of the server; 0 while it does not run
+	// pid is the server's, or 0 while it does not run.
 	pid    int
 	closed bool
 }
 
-// supervise makes a folder for a server below parent, and starts its supervisor. server
-// gives the command line for that folder.
+// supervise makes a folder for a server below parent and starts its supervisor. server
+// returns the command line for that folder.
 func supervise(acct *account, parent string, server func(root string) []string) (*supervisor, error) {
 	script, err := scripts.ReadFile("supervise.sh")
 	if err != nil {
@@ -55,17 +56,18 @@ func supervise(acct *account, parent string, server func(root string) []string) 
 	}
 	cmd.Stdout = w
 	err = cmd.Start()
-	_ = w.Close() // the other end is the supervisor's
+	// The supervisor owns the other end.
+	_ = w.Close()
 	if err != nil {
-		_ = os.RemoveAll(root) // nothing is in it
+		// The folder is empty.
+		_ = os.RemoveAll(root)
 		return nil, fmt.Errorf("supervise: %w", err)
 	}
 	return &supervisor{root: root, cmd: cmd, in: in, out: out, lines: bufio.NewReader(out)}, nil
 }
 
-// makeRoot makes an empty folder of the account's own. A unix socket's path is short on
-// every system, so the folder is directly below parent, which is /tmp where the tests say
-// nothing.
+// makeRoot makes an empty folder for the account directly below parent, because the path
+// of a unix socket must be short. An empty parent means /tmp.
 func makeRoot(acct *account, parent string) (string, error) {
 	if parent == "" {
 		parent = "/tmp"
@@ -80,7 +82,7 @@ func makeRoot(acct *account, parent string) (string, error) {
 	return root, nil
 }
 
-// start starts the server and gives its process id.
+// start starts the server and returns its pid.
 func (v *supervisor) start() (int, error) {
 	if v.pid != 0 {
 		return 0, errors.New("start: the server runs")
@@ -96,7 +98,8 @@ func (v *supervisor) start() (int, error) {
 	return pid, nil
 }
 
-// wait waits until the server has ended, and gives its exit status as a shell sees it.
+// wait waits until the server has ended, and returns its exit status as a shell reports
+// it.
 func (v *supervisor) wait(limit time.Duration) (int, error) {
 	if v.pid == 0 {
 		return 0, errors.New("wait: the server does not run")
@@ -108,11 +111,12 @@ func (v *supervisor) wait(limit time.Duration) (int, error) {
 	return status, err
 }
 
-// hear reads a line that begins with word, and the number behind it.
+// hear reads a line that begins with word, and returns the number after it.
 func (v *supervisor) hear(word string, limit time.Duration) (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	at, _ := ctx.Deadline() // it has one
+	// The context has a deadline.
+	at, _ := ctx.Deadline()
 	if err := v.out.SetReadDeadline(at); err != nil {
 		return 0, fmt.Errorf("hear the supervisor: %w", err)
 	}
@@ -134,9 +138,11 @@ func (v *supervisor) close() error {
 		return nil
 	}
 	v.closed = true
-	_ = v.in.Close() // this is what it waits for
+	// The supervisor waits for this close.
+	_ = v.in.Close()
 	err := v.cmd.Wait()
-	_ = v.out.Close() // nobody writes any more
+	// No process writes any more.
+	_ = v.out.Close()
 	if err != nil {
 		return fmt.Errorf("end the supervisor: %w", err)
 	}

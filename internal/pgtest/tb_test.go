@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// recorder is a test that may fail without failing the test that looks at it.
+// recorder is a test whose failure does not fail the test that uses it.
 type recorder struct {
 	testing.TB
 	said     string
@@ -22,7 +22,7 @@ func (r *recorder) Fatalf(f string, args ...any) {
 	runtime.Goexit()
 }
 
-// try runs a part of the test to its end, and gives what it said.
+// try runs a part of the test to its end and returns its output.
 func (r *recorder) try(part func()) string {
 	r.said = ""
 	done := make(chan struct{})
@@ -34,7 +34,7 @@ func (r *recorder) try(part func()) string {
 	return r.said
 }
 
-// record runs a test to its end, cleanups included, and gives what it said.
+// record runs a test to its end, cleanups included, and returns its output.
 func record(test func(tb testing.TB)) string {
 	r := &recorder{}
 	said := r.try(func() { test(r) })

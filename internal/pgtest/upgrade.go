@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// layout is the folders of an installation, as pg_config names them.
+// layout holds the folders of an installation, as pg_config names them.
 type layout struct {
 	bin, lib, share string
 }
@@ -21,15 +21,15 @@ func (f *files) layout() (layout, error) {
 	return layout{lines[0], lines[1], lines[2]}, nil
 }
 
-// below gives the same folders below root. A server looks for its files where they are as
-// seen from itself, so that it works there.
+// below returns the same folders below root. A server searches its files relative to
+// itself, so it works there.
 func (l layout) below(root string) layout {
 	at := func(dir string) string { return filepath.Join(root, "installed", dir) }
 	return layout{at(l.bin), at(l.lib), at(l.share)}
 }
 
-// install copies the server, which finds the rest from where it really is, and links the
-// rest.
+// install copies the server, which finds the other files relative to its real path, and
+// links the other files.
 func (f *files) install(from, to layout) error {
 	const links = `mkdir -p "$4" "$5" "${6%/*}"; cp "$1/postgres" "$4"; ln -s "$2"/*.so "$5"; ln -s "$3" "$6"`
 	_, err := run(f.acct.command("/bin/sh", "-ec", links, "install", from.bin, from.lib, from.share, to.bin, to.lib, to.share))
@@ -39,9 +39,9 @@ func (f *files) install(from, to layout) error {
 	return nil
 }
 
-// Upgrade takes away what the running server would load next, as an upgrade of its
-// package does: until the next Start, a connection's first call of PL/pgSQL fails with
-// 58P01. The server must have programs of its own.
+// Upgrade removes the library that the running server would load next, as an upgrade of
+// its package does. Until the next Start, the first PL/pgSQL call of a connection fails
+// with 58P01. The server must have Options.Own.
 func (s *Server) Upgrade() {
 	s.tb.Helper()
 	if err := os.Rename(s.library(), s.library()+".old"); err != nil {
@@ -53,7 +53,8 @@ func (s *Server) Upgrade() {
 func (s *Server) upgraded() error {
 	err := os.Rename(s.library()+".old", s.library())
 	if os.IsNotExist(err) {
-		return nil // there was none
+		// There was no upgrade.
+		return nil
 	}
 	return err
 }

@@ -13,53 +13,53 @@ import (
 // chunkBytes is how much is read before it is passed on, unless a message is longer.
 const chunkBytes = 32 << 10
 
-// queueChunks is how many chunks may be on their way in one direction.
+// queueChunks is the most chunks on their way in one direction.
 const queueChunks = 64
 
-// conn is a client's connection and the one to the server that belongs to it.
+// conn is a client's connection and its connection to the server.
 type conn struct {
 	p      *Proxy
 	number int
 	client net.Conn
-	// nil until the server was reached
+	// server is nil until the server was reached.
 	server net.Conn
-	// tells which Set came last before it
+	// since identifies the last Set before the connection.
 	since chan struct{}
 
-	// guards server and the end
+	// mu guards server and the end.
 	mu    sync.Mutex
 	ended bool
-	// closed at the end
+	// done is closed at the end.
 	done chan struct{}
-	// the client asked for encryption, so a single byte answers
+	// asked means that the client requested encryption, so the answer is a single byte.
 	asked atomic.Bool
-	// it is encrypted: no messages are seen
+	// raw means that the connection is encrypted, so messages are not visible.
 	raw atomic.Bool
-	// of the reader of the client: its first messages are over
+	// begun belongs to the reader of the client: its first messages are over.
 	begun bool
-	// it only asks to cancel what another one does
+	// cancel means that the connection only cancels the request of another one.
 	cancel atomic.Bool
-	// the client has said something since the server last did
+	// answer means that the client has sent bytes since the server's last bytes.
 	answer atomic.Bool
 }
 
 // chunk is bytes on their way in one direction.
 type chunk struct {
 	bytes []byte
-	// when it arrives; nil: at once
+	// due is when the chunk arrives; nil means at once.
 	due *time.Timer
-	// it ends with the server's word that it is ready
+	// ready means that it ends with the server's ReadyForQuery.
 	ready bool
-	// the connection ends behind it, by a fault
+	// cut means that a fault ends the connection after it.
 	cut bool
-	// the connection ends behind it, as its sender ended it
+	// last means that its sender ended the connection after it.
 	last bool
-	// with last: its sender did not end it in order
+	// reset goes with last: the sender did not end the connection in order.
 	reset bool
 }
 
-// serve forwards a connection to its end. A server is looked for only when something may
-// pass, as behind a network that is gone.
+// serve forwards a connection to its end. It connects to the server only when bytes may
+// pass, as behind a missing network.
 func (c *conn) serve() {
 	defer c.p.forget(c)
 	defer c.end(false)
@@ -83,8 +83,8 @@ func (c *conn) serve() {
 	wg.Wait()
 }
 
-// passable waits until something may pass to the server, and reports false when the
-// connection ended before.
+// passable waits until bytes may pass to the server. It returns false if the connection
+// ended before.
 func (c *conn) passable() bool {
 	for {
 		f, changed := c.p.now()
@@ -99,12 +99,13 @@ func (c *conn) passable() bool {
 	}
 }
 
-// attach makes server the other side, unless the connection has ended meanwhile.
+// attach makes server the other side. It returns false if the connection has ended.
 func (c *conn) attach(server net.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended {
-		_ = server.Close() // nobody has used it
+		// The connection is unused.
+		_ = server.Close()
 		return false
 	}
 	c.server = server
@@ -122,15 +123,17 @@ func (c *conn) end(reset bool) {
 	close(c.done)
 	for _, side := range []net.Conn{c.client, c.server} {
 		if tcp, ok := side.(*net.TCPConn); ok && reset {
-			_ = tcp.SetLinger(0) // closing sends a reset
+			// Close then sends a reset.
+			_ = tcp.SetLinger(0)
 		}
 		if side != nil {
-			_ = side.Close() // an error of it would be the peer's
+			// An error belongs to the peer.
+			_ = side.Close()
 		}
 	}
 }
 
-// read gathers what arrives in a direction, and asks the judge about it.
+// read gathers the bytes that arrive in a direction and asks the judge about them.
 func (c *conn) read(d Direction, r *bufio.Reader, queue chan<- chunk) {
 	for {
 		k, err := c.gather(d, r)
@@ -156,7 +159,7 @@ func (c *conn) delay(d Direction) time.Duration {
 	return f.line(d).Delay
 }
 
-// gather reads messages until the next one is not there yet, up to about chunkBytes.
+// gather reads the available messages, up to about chunkBytes.
 func (c *conn) gather(d Direction, r *bufio.Reader) (chunk, error) {
 	var k chunk
 	for {
@@ -171,7 +174,7 @@ func (c *conn) gather(d Direction, r *bufio.Reader) (chunk, error) {
 	}
 }
 
-// add appends a message as the judge wants it.
+// add appends a message according to the verdict.
 func (k *chunk) add(b []byte, m Message, v Verdict) {
 	switch {
 	case v.Cut:
@@ -185,7 +188,7 @@ func (k *chunk) add(b []byte, m Message, v Verdict) {
 	k.bytes = append(k.bytes, b...)
 }
 
-// judge asks the fault's judge about a message. What is encrypted is no message.
+// judge asks the fault's judge about a message. Encrypted bytes are not messages.
 func (c *conn) judge(m Message) Verdict {
 	f, _ := c.p.now()
 	if f.Judge == nil || c.raw.Load() {
@@ -194,11 +197,12 @@ func (c *conn) judge(m Message) Verdict {
 	return f.Judge(m)
 }
 
-// next reads a message. One that was read in part when its sender ended is given up, as a
-// server does.
+// next reads a message. If its sender ends in the middle, next drops the part, like a
+// server.
 func (c *conn) next(d Direction, r *bufio.Reader) ([]byte, Message, error) {
 	m := Message{Conn: c.number, Direction: d}
-	if _, err := r.Peek(1); err != nil { // what follows depends on what the other side said
+	// The next message depends on the bytes of the other side.
+	if _, err := r.Peek(1); err != nil {
 		return nil, m, err
 	}
 	switch {

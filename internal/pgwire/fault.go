@@ -2,7 +2,7 @@ package pgwire
 
 import "time"
 
-// Direction is which way bytes go.
+// Direction is a direction of bytes.
 type Direction int
 
 // The directions.
@@ -11,7 +11,7 @@ const (
 	ToClient
 )
 
-// String gives the name of a direction.
+// String returns the name of a direction.
 func (d Direction) String() string {
 	if d == ToServer {
 		return "to server"
@@ -19,43 +19,45 @@ func (d Direction) String() string {
 	return "to client"
 }
 
-// Fault is what a proxy does to its connections. The zero value forwards everything.
+// Fault is a treatment of connections. The zero value forwards everything.
 type Fault struct {
-	// ends a connection once; nil: none
+	// Cut ends a connection once; nil means none.
 	Cut *Cut
-	// how bytes to the server travel
+	// ToServer is the line to the server.
 	ToServer Line
-	// how bytes to the client travel
+	// ToClient is the line to the client.
 	ToClient Line
-	// connections that are cut end by a reset, not in order
+	// Reset makes cut connections end by a reset, not in order.
 	Reset bool
-	// new connections are cut before a byte passes
+	// Refuse cuts new connections before a byte passes.
 	Refuse bool
-	// asked about each message; nil: all pass. See Verdict
+	// Judge is asked about each message; nil lets all pass. See Verdict.
 	Judge func(Message) Verdict
 }
 
-// Cut ends the connection at which a number of bytes is reached. It happens once; later
-// connections pass, until Set gives another one.
+// Cut ends the connection that reaches a number of bytes. It happens once. Later
+// connections pass until Set gives another cut.
 type Cut struct {
 	Direction Direction
-	// bytes in that direction since Set, over all connections; 0: before the first
+	// After counts bytes in that direction since Set over all connections. 0 means before
+	// the first byte.
 	After int64
-	// end it when the server is ready again; until then nothing more passes
+	// Committed ends the connection when the server is ready again. Until then no more
+	// bytes pass.
 	Committed bool
 }
 
-// Line is how bytes travel in one direction.
+// Line describes the transport of bytes in one direction.
 type Line struct {
-	// nothing passes until the fault changes
+	// Hold stops all bytes until the fault changes.
 	Hold bool
-	// bytes that are sent from now on arrive so much later
+	// Delay is added to bytes sent from now on.
 	Delay time.Duration
-	// 0: as fast as it goes
+	// BytesPerSecond limits the rate; 0 means no limit.
 	BytesPerSecond int
 }
 
-// line gives the line of a direction.
+// line returns the line of a direction.
 func (f *Fault) line(d Direction) Line {
 	if d == ToServer {
 		return f.ToServer
@@ -63,53 +65,55 @@ func (f *Fault) line(d Direction) Line {
 	return f.ToClient
 }
 
-// Hole is a network that is gone: connections are accepted, and nothing passes either
-// way.
+// Hole returns the fault of a missing network: connections are accepted, and no bytes
+// pass either way.
 func Hole() Fault { return Fault{ToServer: Line{Hold: true}, ToClient: Line{Hold: true}} }
 
-// RoundTrip is a network that is far away.
+// RoundTrip returns the fault of a distant network.
 func RoundTrip(d time.Duration) Fault {
 	return Fault{ToServer: Line{Delay: d / 2}, ToClient: Line{Delay: d - d/2}}
 }
 
-// CutAfter cuts a connection after a number of bytes in one direction.
+// CutAfter returns a fault that cuts a connection after a number of bytes in one
+// direction.
 func CutAfter(d Direction, n int64) Fault { return Fault{Cut: &Cut{Direction: d, After: n}} }
 
-// LoseReply cuts a connection when the server has done what it was asked for, and has let
-// the client see n bytes of what it said since Set.
+// LoseReply returns a fault that cuts a connection when the server has finished a request
+// and n bytes of its reply since Set have reached the client.
 func LoseReply(n int64) Fault {
 	return Fault{Cut: &Cut{Direction: ToClient, After: n, Committed: true}}
 }
 
 // Message is one message of the protocol.
 type Message struct {
-	// number of the connection, from 1
+	// Conn is the number of the connection, from 1.
 	Conn      int
 	Direction Direction
-	// as in the protocol; 0 is one of the first messages, which have none
+	// Type is the type in the protocol. It is 0 for the first messages, which have none.
 	Type byte
-	// what follows the length; only until the judge returns
+	// Payload follows the length. It is valid until the judge returns.
 	Payload []byte
 }
 
-// Ready reports whether the server says with m that it has done what it was asked for,
-// and has committed or rolled back what it did outside of a transaction.
+// Ready reports whether m is the server's ReadyForQuery. The server has then finished the
+// request, and has committed or rolled back its work outside of a transaction.
 func (m Message) Ready() bool { return m.Direction == ToClient && m.Type == 'Z' }
 
-// Request reports whether m ends a request, so that the server commits what is outside of
-// a transaction, and answers.
+// Request reports whether m ends a request. The server then commits work outside of a
+// transaction and answers.
 func (m Message) Request() bool {
 	return m.Direction == ToServer && (m.Type == 'S' || m.Type == 'Q')
 }
 
-// Verdict is what becomes of a message. The zero value lets it pass. A judge may also
-// take its time: the messages behind wait, and those of the other direction do not. It is
-// called by one goroutine a connection and direction.
+// Verdict decides about a message. The zero value lets it pass. A judge may take its
+// time: later messages wait, and messages of the other direction do not. One goroutine
+// for each connection and direction calls it.
 type Verdict struct {
-	// ends the connection
+	// Cut ends the connection.
 	Cut bool
-	// how many bytes of the message, header included, pass before the cut
+	// After is the number of bytes of the message, header included, that pass before the
+	// cut.
 	After int
-	// the message does not pass, and the connection stays
+	// Drop discards the message and keeps the connection.
 	Drop bool
 }

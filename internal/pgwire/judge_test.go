@@ -42,7 +42,8 @@ func TestJudgeSeesMessages(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	server := strings.ReplaceAll(seen[pgwire.ToClient], "S", "") // parameters, whose number depends on the version
+	// The number of parameters depends on the version.
+	server := strings.ReplaceAll(seen[pgwire.ToClient], "S", "")
 	want := map[pgwire.Direction]string{pgwire.ToServer: "!PBDES", pgwire.ToClient: "RKZ12nCZ"}
 	if diff := cmp.Diff(want, map[pgwire.Direction]string{pgwire.ToServer: seen[pgwire.ToServer], pgwire.ToClient: server}); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)
@@ -52,11 +53,12 @@ func TestJudgeSeesMessages(t *testing.T) {
 	}
 }
 
-// A judge cuts inside a message of its choice, again and again, and drops one.
+// A judge cuts repeatedly inside a message of its choice, and drops one.
 func TestJudgeDecides(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	for n := range 7 { // ReadyForQuery has six bytes
+	// ReadyForQuery has six bytes.
+	for n := range 7 {
 		conn := p.connect(t)
 		p.proxy.Set(pgwire.Fault{Judge: func(m pgwire.Message) pgwire.Verdict {
 			return pgwire.Verdict{Cut: m.Ready(), After: n}
@@ -80,7 +82,7 @@ func TestJudgeDecides(t *testing.T) {
 	}
 }
 
-// New connections are refused, and open ones cut, on demand.
+// The proxy refuses new connections and cuts open ones on demand.
 func TestRefuseAndCutAll(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -103,8 +105,7 @@ func TestRefuseAndCutAll(t *testing.T) {
 	}
 }
 
-// The server is found, and the proxy, at a unix socket; nobody behind it ends
-// connections.
+// Server and proxy work at a unix socket. Without a server the proxy ends connections.
 func TestUnixSocket(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -132,14 +133,15 @@ func TestUnixSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := pgx.Connect(t.Context(), lost); err == nil {
-		t.Error("Connect with nobody behind: got nil, want an error")
+		t.Error("Connect without a server: got nil, want an error")
 	}
 	if _, err := nobody.URL("postgres://%zz"); err == nil {
 		t.Error("URL of no address: got nil, want an error")
 	}
 }
 
-// echo is a server that takes any encryption and sends back what it gets.
+// echo starts a server that gives answer to a request for encryption and sends back all
+// bytes.
 func echo(t *testing.T, answer byte) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -168,8 +170,8 @@ func echo(t *testing.T, answer byte) string {
 	return l.Addr().String()
 }
 
-// Behind the answer to a request for encryption bytes pass as they are; a refusal is
-// followed by messages, and what is none ends the connection.
+// After a positive answer to a request for encryption, bytes pass unchanged. After a
+// refusal messages follow, and other bytes end the connection.
 func TestEncryptedPasses(t *testing.T) {
 	t.Parallel()
 	const opaque = "\x00\x00\x00\x01 is no length"
@@ -184,7 +186,8 @@ func TestEncryptedPasses(t *testing.T) {
 	} {
 		p := pgwire.New(t, echo(t, c.answer))
 		p.Set(pgwire.Fault{Judge: func(m pgwire.Message) pgwire.Verdict {
-			return pgwire.Verdict{Drop: len(m.Payload) > 4} // what is encrypted is not asked about
+			// The judge does not see encrypted bytes.
+			return pgwire.Verdict{Drop: len(m.Payload) > 4}
 		}})
 		conn, err := net.Dial("tcp", p.Addr())
 		if err != nil {

@@ -5,12 +5,13 @@ import (
 	"time"
 )
 
-// slice is how often a slow line lets something pass.
+// slice is how often a slow line lets bytes pass.
 const slice = 10 * time.Millisecond
 
-// write lets what was read pass, as the fault wants it, until the connection ends.
+// write passes the bytes on according to the fault, until the connection ends.
 func (c *conn) write(d Direction, to net.Conn, queue <-chan chunk) {
-	lost := false // nothing more passes: a cut waits for the server, or the peer is gone
+	// No more bytes pass: a cut waits for the server, or the peer is gone.
+	lost := false
 	for {
 		var k chunk
 		select {
@@ -34,7 +35,7 @@ func (c *conn) write(d Direction, to net.Conn, queue <-chan chunk) {
 	}
 }
 
-// arrive waits until a chunk is due, and reports false when the connection ended before.
+// arrive waits until a chunk is due. It returns false if the connection ended before.
 func (c *conn) arrive(k chunk) bool {
 	if k.due == nil {
 		return true
@@ -48,8 +49,8 @@ func (c *conn) arrive(k chunk) bool {
 	}
 }
 
-// finish ends the connection behind its last chunk. The sender's own end is held with the
-// bytes, so that nobody learns of it through a network that is gone.
+// finish ends the connection after its last chunk. The sender's end is held with the
+// bytes, because a missing network also hides the end.
 func (c *conn) finish(d Direction, k chunk, lost bool) {
 	if k.last && !lost && !k.cut {
 		if c.permit(d, 0).open {
@@ -57,7 +58,8 @@ func (c *conn) finish(d Direction, k chunk, lost bool) {
 		}
 		return
 	}
-	c.cut(!lost) // a cut by bytes is counted already
+	// A cut by bytes is already counted.
+	c.cut(!lost)
 }
 
 // cut ends the connection by a fault.
@@ -71,8 +73,8 @@ func (c *conn) cut(count bool) {
 	c.end(reset)
 }
 
-// pass writes a chunk. lost says that nothing more shall pass, though the connection is
-// to end later; ok that it goes on.
+// pass writes a chunk. lost means that no more bytes may pass, although the connection
+// ends later. ok means that the connection continues.
 func (c *conn) pass(d Direction, to net.Conn, k chunk) (lost, ok bool) {
 	for b := k.bytes; len(b) > 0; {
 		g := c.permit(d, len(b))
@@ -81,7 +83,8 @@ func (c *conn) pass(d Direction, to net.Conn, k chunk) (lost, ok bool) {
 		}
 		if g.bytes > 0 {
 			if _, err := to.Write(b[:g.bytes]); err != nil {
-				return true, true // its reader learns how it ended, and what it said before
+				// The reader learns how the connection ended, and its last bytes.
+				return true, true
 			}
 			b = b[g.bytes:]
 		}
@@ -99,7 +102,7 @@ func (c *conn) pass(d Direction, to net.Conn, k chunk) (lost, ok bool) {
 	return false, true
 }
 
-// pause waits, and reports false when the connection ended before.
+// pause waits. It returns false if the connection ended before.
 func (c *conn) pause(d time.Duration) bool {
 	if d == 0 {
 		return true
@@ -114,21 +117,21 @@ func (c *conn) pause(d time.Duration) bool {
 	}
 }
 
-// grant is what may pass now.
+// grant is the permission for the next bytes.
 type grant struct {
-	// the connection goes on
+	// open means that the connection continues.
 	open  bool
 	bytes int
-	// to wait behind them
+	// pause is the wait after the bytes.
 	pause time.Duration
-	// a cut comes behind them
+	// cut means that a cut follows the bytes.
 	cut bool
-	// and it waits for the server
+	// committed means that the cut waits for the server.
 	committed bool
 }
 
-// permit waits while a direction is held, and then says how many of n bytes may pass,
-// which it counts.
+// permit waits while a direction is held. Then it returns how many of n bytes may pass,
+// and counts them.
 func (c *conn) permit(d Direction, n int) grant {
 	for {
 		g, changed := c.p.grant(c, d, n)
@@ -143,7 +146,7 @@ func (c *conn) permit(d Direction, n int) grant {
 	}
 }
 
-// grant decides about n bytes; a channel that is not nil says when to ask again.
+// grant decides about n bytes. A channel that is not nil signals when to ask again.
 func (p *Proxy) grant(c *conn, d Direction, n int) (grant, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -166,7 +169,8 @@ func (p *Proxy) grant(c *conn, d Direction, n int) (grant, <-chan struct{}) {
 	if cut := p.fault.Cut; cut != nil && cut.Direction == d && n > 0 && *passed+int64(g.bytes) >= cut.After {
 		g.bytes = int(max(cut.After-*passed, 0))
 		g.cut, g.committed = true, cut.Committed
-		p.fault.Cut = nil // it happens once
+		// A cut happens once.
+		p.fault.Cut = nil
 		p.counts.Cuts++
 	}
 	*passed += int64(g.bytes)

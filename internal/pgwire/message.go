@@ -14,7 +14,7 @@ const (
 	gssRequest    = 80877104
 )
 
-// maxMessageBytes is what PostgreSQL takes at most.
+// maxMessageBytes is PostgreSQL's limit.
 const maxMessageBytes = 1 << 30
 
 // readMessage reads a message with a type.
@@ -26,8 +26,8 @@ func readMessage(r *bufio.Reader) ([]byte, error) {
 	return readBody(r, 1, int64(binary.BigEndian.Uint32(header[1:])))
 }
 
-// readStartup reads one of the first messages of a client, which have no type, and gives
-// its code.
+// readStartup reads one of the first messages of a client, which have no type, and
+// returns its code.
 func readStartup(r *bufio.Reader) ([]byte, uint32, error) {
 	header, err := r.Peek(8)
 	if err != nil {
@@ -40,9 +40,10 @@ func readStartup(r *bufio.Reader) ([]byte, uint32, error) {
 	return b, binary.BigEndian.Uint32(b[4:]), nil
 }
 
-// readBody reads a message whose length, itself included, follows after skip bytes.
+// readBody reads a message. Its length, which includes itself, follows after skip bytes.
 func readBody(r *bufio.Reader, skip int, length int64) ([]byte, error) {
-	least := int64(4) // a first message has a code, too
+	// A first message also has a code.
+	least := int64(4)
 	if skip == 0 {
 		least = 8
 	}

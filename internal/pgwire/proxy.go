@@ -11,24 +11,25 @@ import (
 	"testing"
 )
 
-// Counts is what has passed since Set. Connections that only ask to cancel what another
-// one does are left out, and are no matter for a Cut: clients make them behind
-// everybody's back when a connection breaks.
+// Counts counts the traffic since Set. Connections that only cancel a request do not
+// count, and a Cut ignores them. Clients make them in the background when a connection
+// breaks.
 type Counts struct {
-	// bytes
+	// ToServer is in bytes.
 	ToServer int64
-	// bytes
+	// ToClient is in bytes.
 	ToClient int64
-	// how often the server began to answer: round trips
+	// Turns counts how often the server began to answer, which is the number of round
+	// trips.
 	Turns int
-	// accepted
+	// Connections counts accepted connections.
 	Connections int
-	// made by a fault
+	// Cuts counts connections that a fault cut.
 	Cuts int
 }
 
-// Proxy forwards connections to a server. It is safe for concurrent use, and ends with
-// the test that made it.
+// Proxy forwards connections to a server. It is safe for concurrent use and ends with the
+// test that made it.
 type Proxy struct {
 	upstream string
 	listener net.Listener
@@ -37,10 +38,10 @@ type Proxy struct {
 	mu     sync.Mutex
 	fault  Fault
 	counts Counts
-	// closed by Set
+	// changed is closed by Set.
 	changed chan struct{}
 	conns   map[*conn]bool
-	// number of the newest connection
+	// last is the number of the newest connection.
 	last   int
 	closed bool
 }
@@ -52,8 +53,8 @@ func New(tb testing.TB, upstream string) *Proxy {
 	return listen(tb, "tcp", "127.0.0.1:0", upstream)
 }
 
-// NewUnix starts a proxy at a unix socket in an existing folder, where clients find it as
-// port 5432 of that folder.
+// NewUnix starts a proxy at a unix socket in an existing folder. Clients find it as port
+// 5432 of that folder.
 func NewUnix(tb testing.TB, dir, upstream string) *Proxy {
 	tb.Helper()
 	return listen(tb, "unix", SocketPath(dir, 5432), upstream)
@@ -71,10 +72,10 @@ func listen(tb testing.TB, network, address, upstream string) *Proxy {
 	return p
 }
 
-// Addr is where the proxy listens: host:port, or the path of its unix socket.
+// Addr returns the proxy's address: host:port, or the path of its unix socket.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// URL gives the address of a database at the server, by way of the proxy.
+// URL returns the address of a server's database by way of the proxy.
 func (p *Proxy) URL(address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -93,13 +94,14 @@ func (p *Proxy) URL(address string) (string, error) {
 	return u.String(), nil
 }
 
-// Set replaces the fault and starts to count anew. Connections that are open feel it with
-// their next byte, and those that were held go on if they are no longer.
+// Set replaces the fault and resets the counts. It applies to open connections from their
+// next byte on. Held connections continue if the new fault does not hold them.
 func (p *Proxy) Set(f Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if f.Cut != nil {
-		once := *f.Cut // the caller's one may serve again
+		// The caller may use its copy again.
+		once := *f.Cut
 		f.Cut = &once
 	}
 	p.fault, p.counts = f, Counts{}
@@ -107,15 +109,15 @@ func (p *Proxy) Set(f Fault) {
 	p.changed = make(chan struct{})
 }
 
-// Counts says what has passed since Set. Bytes are counted before they are written, so
-// that none is with a peer and not yet counted.
+// Counts returns the traffic since Set. Bytes are counted before they are written, so a
+// peer never has bytes that are not counted.
 func (p *Proxy) Counts() Counts {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.counts
 }
 
-// CutAll ends every open connection now, by a reset where reset says so, and gives their
+// CutAll ends every open connection now, by a reset if reset is true, and returns their
 // number.
 func (p *Proxy) CutAll(reset bool) int {
 	p.mu.Lock()
@@ -135,7 +137,8 @@ func (p *Proxy) accept() {
 	for {
 		client, err := p.listener.Accept()
 		if err != nil {
-			return // it was closed
+			// The proxy was closed.
+			return
 		}
 		if c := p.admit(client); c != nil {
 			p.wg.Go(c.serve)
@@ -143,7 +146,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// admit makes a connection of what was accepted, or ends it and gives nil.
+// admit makes a conn for an accepted connection, or closes it and returns nil.
 func (p *Proxy) admit(client net.Conn) *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -159,11 +162,12 @@ func (p *Proxy) admit(client net.Conn) *conn {
 	return c
 }
 
-// discount takes a connection back that turned out to be a request to cancel.
+// discount removes a connection from the counts that turned out to be a cancel request.
 func (p *Proxy) discount(c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if c.since == p.changed { // else it is not among those that are counted
+	// Otherwise the counts do not include it.
+	if c.since == p.changed {
 		p.counts.Connections--
 	}
 }
@@ -174,7 +178,7 @@ func (p *Proxy) forget(c *conn) {
 	delete(p.conns, c)
 }
 
-// now gives the fault, and a channel that is closed when it changes.
+// now returns the fault, and a channel that is closed when the fault changes.
 func (p *Proxy) now() (Fault, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -185,7 +189,8 @@ func (p *Proxy) close() {
 	p.mu.Lock()
 	p.closed = true
 	p.mu.Unlock()
-	_ = p.listener.Close() // no more connections
+	// No more connections arrive.
+	_ = p.listener.Close()
 	p.CutAll(false)
 	p.wg.Wait()
 }
@@ -198,7 +203,7 @@ func (p *Proxy) dial() (net.Conn, error) {
 	return net.Dial("tcp", p.upstream)
 }
 
-// SocketPath is where a server whose unix sockets are in dir listens for a port.
+// SocketPath returns the path of the unix socket for a port in dir.
 func SocketPath(dir string, port int) string {
 	return filepath.Join(dir, ".s.PGSQL."+strconv.Itoa(port))
 }

@@ -55,7 +55,7 @@ func (p *place) connect(t *testing.T) *pgx.Conn {
 	return conn
 }
 
-// rows counts what the server has of a number.
+// rows counts the rows of a number on the server.
 func (p *place) rows(t *testing.T, n int64) (rows int) {
 	t.Helper()
 	if err := p.direct.QueryRow(t.Context(), "SELECT count(*) FROM t WHERE n = $1", n).Scan(&rows); err != nil {
@@ -70,7 +70,7 @@ func insert(ctx context.Context, conn *pgx.Conn, n int64) error {
 	return err
 }
 
-// until waits until something has happened on the other side.
+// until waits until the other side has acted.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -86,7 +86,8 @@ func until(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// Without a fault all passes: short and long messages, rows, COPY, errors, in order.
+// Without a fault the proxy passes everything in order: short and long messages, rows,
+// COPY and errors.
 func TestForwards(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -113,9 +114,10 @@ func TestForwards(t *testing.T) {
 	}
 }
 
-// P1: a delivery cut before its last byte to the server is not made; exactly as many
-// bytes pass as were asked for. One that passed whole may be cancelled by the client,
-// which notices the cut: TestLoseReplyAfterEachByte cuts when it is made.
+// P1: a delivery that is cut before its last byte to the server does not happen, and
+// exactly the requested bytes pass. The test does not cover a complete request: the
+// client may cancel it when it notices the cut. TestLoseReplyAfterEachByte covers that
+// case.
 func TestCutAfterEachByteToServer(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -138,7 +140,7 @@ func TestCutAfterEachByteToServer(t *testing.T) {
 	}
 }
 
-// delivery delivers a number that is not looked at, and gives the counts.
+// delivery delivers a number that no test checks, and returns the counts.
 func (p *place) delivery(t *testing.T) pgwire.Counts {
 	t.Helper()
 	conn := p.connect(t)
@@ -153,7 +155,7 @@ func (p *place) delivery(t *testing.T) pgwire.Counts {
 	return c
 }
 
-// P2: a reply is lost after each of its bytes, and the delivery is made every time.
+// P2: a reply is lost after each of its bytes, and the delivery happens every time.
 func TestLoseReplyAfterEachByte(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -176,8 +178,8 @@ func TestLoseReplyAfterEachByte(t *testing.T) {
 	}
 }
 
-// A client that connects anew after a cut finds no fault, and one that was cut while it
-// connected can say so.
+// A client that reconnects after a cut meets no fault. A client that was cut while it
+// connected reports an error.
 func TestCutHappensOnce(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -185,7 +187,7 @@ func TestCutHappensOnce(t *testing.T) {
 		p.proxy.Set(pgwire.CutAfter(d, 7))
 		if conn, err := pgx.Connect(t.Context(), p.url); err == nil {
 			conn.Close(t.Context())
-			t.Errorf("connected over a cut of what goes %v", d)
+			t.Errorf("connected despite a cut of the bytes %v", d)
 		}
 		if err := insert(t.Context(), p.connect(t), 1); err != nil {
 			t.Errorf("%v: after the cut: %v", d, err)
@@ -210,8 +212,8 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// P3: one-way, the delivery is made and its reply waits; it comes when the network
-// is back. A client with a deadline does not wait that long.
+// P3: if only replies are held, the delivery happens and its reply arrives when the
+// network is back. A client with a deadline stops waiting.
 func TestHoldOneWay(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -236,8 +238,8 @@ func TestHoldOneWay(t *testing.T) {
 	}
 }
 
-// A network that is gone takes connections and says nothing; what was sent arrives when
-// it is back.
+// A missing network accepts connections and sends nothing. Sent bytes arrive when it is
+// back.
 func TestHole(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -268,7 +270,7 @@ func TestHole(t *testing.T) {
 	}
 }
 
-// A line with a round trip adds it once for each, and a slow one takes its time.
+// A line with a delay adds it once for each round trip, and a slow line limits the rate.
 func TestDelayAndRate(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -296,7 +298,7 @@ func TestDelayAndRate(t *testing.T) {
 	}
 }
 
-// Many requests share a round trip when the client does not wait for each reply.
+// Many requests share a round trip if the client does not wait for each reply.
 func TestDelayIsALineNotAQueue(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -321,7 +323,7 @@ func TestDelayIsALineNotAQueue(t *testing.T) {
 	}
 }
 
-// A request to cancel passes, and is neither counted nor a matter for a cut.
+// A cancel request passes. It does not count and does not trigger a cut.
 func TestCancelIsNotCounted(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -349,7 +351,7 @@ func TestCancelIsNotCounted(t *testing.T) {
 	}
 }
 
-// What is held, delayed or slow ends at once when it is cut, or when the test ends.
+// A held, delayed or slow connection ends at once when it is cut or when the test ends.
 func TestEndsWhatWaits(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]pgwire.Fault{
@@ -362,7 +364,8 @@ func TestEndsWhatWaits(t *testing.T) {
 		p.proxy.Set(f)
 		failed := make(chan error, 1)
 		go func() { failed <- insert(t.Context(), conn, 1) }()
-		if name == "held" { // a new connection waits before the server is looked for
+		// A held connection waits before the proxy connects to the server.
+		if name == "held" {
 			go func() {
 				_, err := pgx.Connect(t.Context(), p.url)
 				failed <- err
