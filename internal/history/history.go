@@ -1,8 +1,9 @@
-// Package history draws legal histories of sessions for property tests: whole journals of
-// every type of event, with the hash chain, the ids and the hybrid clock of a real store.
+// Package history generates legal histories of sessions for property tests: whole
+// journals of every type of event, with the hash chain, the ids and the hybrid clock of a
+// real store.
 //
-// It keeps books of its own, so that a replay can be compared with something that was not
-// computed by the code under test.
+// It computes its own expected state, so a test can compare a replay with a result that
+// the tested code did not compute.
 package history
 
 import (
@@ -19,38 +20,38 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// maxEvents bounds a history, so that a property stays fast.
+// maxEvents limits a history, so that a property stays fast.
 const maxEvents = 60
 
-// Draw gives a legal history: events 1 to n of one session, in seq order, n of at least
-// 1.
+// Draw returns a legal history: events 1 to n of one session in seq order, with n of at
+// least 1.
 func Draw(t *rapid.T) []session.Event {
 	events, _ := DrawModel(t)
 	return events
 }
 
-// Model is what a history adds up to, from the books of the generator.
+// Model is the state after a history, as the generator computes it.
 type Model struct {
 	Session session.ID
 	Short   string
 	State   session.State
-	// the state that Paused left
+	// Left is the state before Paused.
 	Left   session.State
 	Reason session.Reason
 	Epoch  uint64
-	// hash
+	// Inputs is a hash.
 	Inputs string
 	Done   int
-	// that started or were asked about
+	// Steps holds the steps that started or that have a question.
 	Steps   map[session.StepID]session.Status
 	Attempt map[session.StepID]int
-	// hash by path; empty: absent
+	// Files holds hashes by path; an empty hash means that the file is absent.
 	Files map[string]string
-	// by path
+	// Wrote is by path.
 	Wrote map[string]bool
 }
 
-// DrawModel is Draw with what the history adds up to.
+// DrawModel is Draw with the resulting state.
 func DrawModel(t *rapid.T) ([]session.Event, Model) {
 	g := newGenerator(t)
 	g.create()
@@ -64,7 +65,7 @@ func DrawModel(t *rapid.T) ([]session.Event, Model) {
 	return g.events, g.m
 }
 
-// idAt makes a UUIDv7 of this time.
+// idAt makes a UUIDv7 with the given time in microseconds.
 func idAt(us int64, random [10]byte) (id [16]byte) {
 	ms := uint64(us / 1000)
 	for i := range 6 {
@@ -87,12 +88,12 @@ type generator struct {
 	events []session.Event
 	m      Model
 	steps  []step
-	// microseconds; may step back
+	// wall is in microseconds and may step back.
 	wall int64
-	// time of the last event
+	// last is the time of the last event.
 	last  int64
 	files map[session.StepID][]session.Transition
-	// digest of the open question
+	// asked holds the digests of open questions.
 	asked map[session.StepID]string
 }
 
@@ -101,13 +102,13 @@ type step struct {
 	kind session.Kind
 }
 
-// action is one thing that may happen next.
+// action is a possible next event.
 type action struct {
 	name string
 	do   func()
 }
 
-// String names the action in the report of a failed property.
+// String returns the name of the action for the report of a failed property.
 func (a action) String() string { return a.name }
 
 func newGenerator(t *rapid.T) *generator {
@@ -133,8 +134,8 @@ func (g *generator) random() (b [10]byte) {
 	return b
 }
 
-// add appends an event. The wall clock moves by up to an hour, forward or back; the
-// event's time still increases strictly.
+// add appends an event. The wall clock moves by up to an hour, forward or back; the time
+// of the event still increases strictly.
 func (g *generator) add(kind session.EventType, actor string, data any) {
 	g.wall += rapid.Int64Range(-time.Hour.Microseconds(), time.Hour.Microseconds()).Draw(g.t, "clock step")
 	g.last = max(g.wall, g.last+1)
@@ -176,7 +177,8 @@ func hash(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// follows lists the states that may come after s, written down here once more on purpose.
+// follows lists the states that may come after s. It repeats the rules of the program on
+// purpose.
 func follows(s session.State) []session.State {
 	switch s {
 	case session.Created:
@@ -195,7 +197,7 @@ func follows(s session.State) []session.State {
 
 func terminal(s session.State) bool { return len(follows(s)) == 0 }
 
-// legal lists what may happen next; nothing may once the session is over.
+// legal lists the possible next actions. There are none once the session is over.
 func (g *generator) legal() []action {
 	if terminal(g.m.State) {
 		return nil
@@ -234,7 +236,7 @@ func (g *generator) legalFor(s step) []action {
 	return as
 }
 
-// changeState moves on, seldom to an end: a history that ends at once shows little.
+// changeState changes the state, rarely to an end, because a short history tests little.
 func (g *generator) changeState() {
 	all := follows(g.m.State)
 	open := slices.DeleteFunc(slices.Clone(all), terminal)
@@ -272,7 +274,7 @@ func (g *generator) checkpoint() {
 	g.add(session.CheckpointCreated, "acode", session.CheckpointCreatedData{Why: "drawn"})
 }
 
-// key names the open attempt of s.
+// key returns the idempotency key of the open attempt of s.
 func (g *generator) key(s step) string {
 	return session.Key{Session: g.m.Session, Step: s.id, Operation: session.OpMain, Attempt: g.m.Attempt[s.id]}.String()
 }
@@ -347,7 +349,7 @@ func (g *generator) deny(s step) {
 	delete(g.asked, s.id)
 }
 
-// drawPaths draws different paths from a small set, so that they meet.
+// drawPaths draws different paths from a small set, so that steps share paths.
 func (g *generator) drawPaths() []string {
 	return rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "dir/c", "dir/ü"}), 1, 3, rapid.ID[string]).Draw(g.t, "paths")
 }
@@ -361,7 +363,7 @@ func (g *generator) drawFiles(wrote bool) []session.FileState {
 	return fs
 }
 
-// know books what the session learns of a path; no content means that it is absent.
+// know records the state of a path. Empty content means that the path is absent.
 func (g *generator) know(path, content string, wrote bool) session.FileState {
 	f := session.FileState{Path: path, Wrote: wrote}
 	if content != "" {
@@ -392,7 +394,7 @@ func image(sum string, size int64) session.Image {
 	return session.Image{Kind: "file", Hash: sum, Size: size, Mode: 0o644}
 }
 
-// written gives the files as transitions leave them.
+// written returns the files after the given transitions.
 func (g *generator) written(ts []session.Transition) []session.FileState {
 	var fs []session.FileState
 	for _, tr := range ts {

@@ -10,7 +10,7 @@ import (
 )
 
 // A history is a real chain: contiguous seqs, strictly increasing times and ids of
-// version 7, each hash over the one before it, each payload within its bound.
+// version 7, each hash over the previous one, each payload within its limit.
 func TestDraw(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events, m := history.DrawModel(t)

@@ -1,6 +1,6 @@
-// Package script is what tests of the command line share: the commands of their scripts,
-// and the place in which a script runs. Nothing in a script depends on how fast the
-// machine is: a step that must be in progress waits for a file (the program hold).
+// Package script holds the shared parts of the command line's script tests: the commands
+// of the scripts, and the place in which a script runs. No script depends on the speed of
+// the machine: a step that must be in progress waits for a file (the program hold).
 package script
 
 import (
@@ -12,16 +12,16 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// hold is for commands of a plan: "hold NAME" says that it was reached by making
-// $WORK/NAME.here and waits for $WORK/NAME, which the script makes with "let NAME". It
-// ends with its script.
+// hold is a command for plans. "hold NAME" makes $WORK/NAME.here to report that it runs,
+// and waits for $WORK/NAME, which the script makes with "let NAME". It ends with its
+// script.
 const hold = `#!/bin/sh
 : >"$WORK/$1.here"
 until [ -e "$WORK/$1" ] || [ ! -e "$WORK/$1.here" ]; do sleep 0.02; done
 `
 
-// Setup gives a script a workspace "ws" to work in, a home of its own, and a store
-// outside of the workspace.
+// Setup gives a script a workspace "ws", its own home, and a store outside of the
+// workspace.
 func Setup(env *testscript.Env) error {
 	in := func(name string) string { return filepath.Join(env.WorkDir, name) }
 	env.Setenv("HOME", in("home"))
@@ -31,13 +31,12 @@ func Setup(env *testscript.Env) error {
 	env.Setenv("LEDGER", in("ledger"))
 	env.Setenv("PATH", in("bin")+string(filepath.ListSeparator)+env.Getenv("PATH"))
 	env.Setenv("NO_COLOR", "1")
-	// with the race detector each exit would take a second
+	// With the race detector each exit would take a second.
 	env.Setenv("GORACE", "atexit_sleep_ms=0")
 	env.Values[scriptKey{}] = newScript(env.WorkDir)
-	// a supervisor that a script stopped, and did not come to let go on, would stay for
-	// ever
+	// A supervisor that a script stopped and never continued would stay forever.
 	env.Defer(func() {
-		// it fails where there is none
+		// pkill fails if there is no such process.
 		_ = exec.Command("pkill", "-CONT", "-f", "supervise .*"+env.WorkDir).Run()
 	})
 	env.Cd = in("ws")
@@ -47,8 +46,8 @@ func Setup(env *testscript.Env) error {
 	)
 }
 
-// Condition answers [root], as some states of files only root can make, and [namespaces]:
-// whether unshare may make them, which takes more than root in some containers.
+// Condition answers [root] and [namespaces]. Only root can make some states of files.
+// Some containers do not let root make namespaces, so [namespaces] tries unshare.
 func Condition(cond string) (bool, error) {
 	switch cond {
 	case "root":

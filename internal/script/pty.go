@@ -9,7 +9,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// screen is what a person would have seen so far.
+// screen holds the output that a person has seen so far.
 type screen struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -27,10 +27,10 @@ func (s *screen) String() string {
 	return s.text.String()
 }
 
-// onTerminal runs a command on a terminal. Each line of the dialogue is "seen => typed":
-// as soon as the terminal shows seen, below what was shown before, typed is typed with a
-// return; ^INT sends that signal instead, ^EOF is what Ctrl-D types, and what follows a !
-// is a command for the shell. What the terminal showed is what stdout looks at.
+// onTerminal runs a command on a terminal. Each line of the dialogue is "seen => typed".
+// When the terminal shows seen after the previous match, onTerminal types typed and a
+// return. ^INT sends that signal instead, ^EOF types Ctrl-D, and ! runs the rest as a
+// shell command. stdout then holds the output of the terminal.
 func onTerminal(ts *testscript.TestScript, args []string) {
 	cmd := prepare(ts, args[2:])
 	cmd.Env = append(cmd.Env, "TERM=xterm-256color", "CI=")
@@ -38,7 +38,7 @@ func onTerminal(ts *testscript.TestScript, args []string) {
 	ts.Check(err)
 	s := &started{cmd: cmd, done: make(chan struct{})}
 	ts.Defer(func() {
-		// it may have ended
+		// The process may have ended.
 		_ = cmd.Process.Kill()
 		<-s.done
 		_ = ctrl.Close()
@@ -56,7 +56,7 @@ func onTerminal(ts *testscript.TestScript, args []string) {
 	talk(ts, s, &shown, ctrl, ts.ReadFile(args[1]))
 	Until(ts, "wait for the end of "+strings.Join(args[2:], " ")+":\n"+shown.String(), s.ended)
 	<-read
-	// a buffer
+	// Writing to a buffer cannot fail.
 	_, _ = ts.Stdout().Write([]byte(strings.ReplaceAll(shown.String(), "\r\n", "\n")))
 	wantStatus(ts, args[0], args[2:], s.end)
 }
@@ -104,12 +104,12 @@ func talk(ts *testscript.TestScript, s *started, shown *screen, ctrl interface{ 
 	}
 }
 
-// copyUntilHangUp reads until the other end is closed, which Linux reports as an error.
+// copyUntilHangUp reads until the other end is closed. Linux reports this as an error.
 func copyUntilHangUp(to *screen, from interface{ Read([]byte) (int, error) }) {
 	buf := make([]byte, 4096)
 	for {
 		n, err := from.Read(buf)
-		// a buffer
+		// Writing to a buffer cannot fail.
 		_, _ = to.Write(buf[:n])
 		if err != nil {
 			return

@@ -20,12 +20,12 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// scriptKey finds the script's own state.
+// scriptKey is the key of the script's own state.
 type scriptKey struct{}
 
-// script is what one script remembers between its lines.
+// script is the state that one script keeps between its lines.
 type script struct {
-	// what norm writes instead of ids and places
+	// names holds the replacements of ids and places for norm.
 	names   *strings.Replacer
 	pairs   []string
 	started map[string]*started
@@ -44,13 +44,13 @@ func (s *script) call(what, name string) {
 	s.names = strings.NewReplacer(s.pairs...)
 }
 
-// patience bounds every wait; a script that reaches it has failed.
+// patience limits every wait; a script that reaches it has failed.
 const patience = 60 * time.Second
 
 // Verb is a command of scripts.
 type Verb = func(ts *testscript.TestScript, neg bool, args []string)
 
-// Verbs are the commands that scripts have beside those of testscript.
+// Verbs returns the commands that scripts have in addition to those of testscript.
 func Verbs() map[string]Verb {
 	return map[string]Verb{
 		"exits":  Usage(2, "exits STATUS COMMAND...", exits),
@@ -69,7 +69,7 @@ func Verbs() map[string]Verb {
 	}
 }
 
-// Usage makes a Verb that takes at least so many arguments and no negation.
+// Usage makes a Verb that takes at least the given number of arguments and no negation.
 func Usage(least int, text string, run func(*testscript.TestScript, []string)) Verb {
 	return func(ts *testscript.TestScript, neg bool, args []string) {
 		if neg || len(args) < least {
@@ -84,8 +84,8 @@ func exits(ts *testscript.TestScript, args []string) {
 	wantStatus(ts, args[0], args[1:], ts.Exec(args[1], args[2:]...))
 }
 
-// wantStatus compares the way a command ended: a status, or -9 for one that was killed;
-// 0|1 is either.
+// wantStatus checks how a command ended. status is a number, -9 for a killed command, or
+// two statuses as in 0|1.
 func wantStatus(ts *testscript.TestScript, status string, args []string, err error) {
 	got := 0
 	var exit *exec.ExitError
@@ -113,7 +113,7 @@ func prepare(ts *testscript.TestScript, args []string) *exec.Cmd {
 	return cmd
 }
 
-// started is a command that runs beside the script, in a process group of its own.
+// started is a command that runs beside the script, in its own process group.
 type started struct {
 	cmd      *exec.Cmd
 	out, err screen
@@ -132,7 +132,7 @@ func start(ts *testscript.TestScript, args []string) {
 		close(s.done)
 	}()
 	ts.Defer(func() {
-		// it may have ended
+		// The process may have ended.
 		_ = s.cmd.Process.Kill()
 		<-s.done
 	})
@@ -148,7 +148,7 @@ func beside(ts *testscript.TestScript, name string) *started {
 	return s
 }
 
-// signalStarted sends a signal to what start runs; a minus before the name means its
+// signalStarted sends a signal to a started command; a minus before the name means its
 // group.
 func signalStarted(ts *testscript.TestScript, args []string) {
 	signals := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP,
@@ -161,8 +161,8 @@ func signalStarted(ts *testscript.TestScript, args []string) {
 	ts.Check(syscall.Kill(pid, signals[args[0]]))
 }
 
-// finish waits for what start runs, checks its status and gives its output to stdout,
-// stderr.
+// finish waits for a started command, checks its status and makes its output available as
+// stdout and stderr.
 func finish(ts *testscript.TestScript, args []string) {
 	s := beside(ts, args[1])
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -172,14 +172,14 @@ func finish(ts *testscript.TestScript, args []string) {
 	case <-ctx.Done():
 		ts.Fatalf("%v does not end", s.cmd.Args)
 	}
-	// a buffer
+	// Writing to a buffer cannot fail.
 	_, _ = ts.Stdout().Write([]byte(s.out.String()))
-	// as above
+	// The same applies here.
 	_, _ = ts.Stderr().Write([]byte(s.err.String()))
 	wantStatus(ts, args[0], s.cmd.Args, s.end)
 }
 
-// shows waits until what start runs has written a text, to either output.
+// shows waits until a started command has written a text to either output.
 func shows(ts *testscript.TestScript, args []string) {
 	s := beside(ts, args[0])
 	Until(ts, "wait for "+args[1], func() bool {
@@ -196,7 +196,7 @@ func await(ts *testscript.TestScript, args []string) {
 	})
 }
 
-// Until waits until ok, and fails the script when that is in vain.
+// Until waits until ok returns true, and fails the script after patience.
 func Until(ts *testscript.TestScript, what string, ok func() bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -210,20 +210,20 @@ func Until(ts *testscript.TestScript, what string, ok func() bool) {
 					ts.Logf("%s has ended (%v):\n%s%s", name, s.end, &s.out, &s.err)
 				}
 			}
-			ts.Fatalf("%s: in vain", what)
+			ts.Fatalf("%s: timed out after %v", what, patience)
 		case <-tick.C:
 		}
 	}
 }
 
-// let lets commands that hold go on.
+// let lets waiting hold commands continue.
 func let(ts *testscript.TestScript, args []string) {
 	for _, name := range args {
 		ts.Check(os.WriteFile(filepath.Join(ts.Getenv("WORK"), name), nil, 0o644))
 	}
 }
 
-// countLines compares the number of lines in a file.
+// countLines checks the number of lines of a file.
 func countLines(ts *testscript.TestScript, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
@@ -232,8 +232,8 @@ func countLines(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// nameID looks up the newest session, or the NTH newest, and calls it NAME: $NAME is its
-// short id, $NAME_ID the UUID, and norm writes NAME instead of both.
+// nameID finds the newest session, or the NTH newest, and names it NAME. $NAME is its
+// short id and $NAME_ID the UUID. norm writes NAME instead of both.
 func nameID(ts *testscript.TestScript, args []string) {
 	nth := 1
 	if len(args) > 1 {
@@ -253,7 +253,7 @@ func nameID(ts *testscript.TestScript, args []string) {
 	if len(list.Sessions) < nth {
 		ts.Fatalf("there are %d sessions, not %d", len(list.Sessions), nth)
 	}
-	// the newest first: an id begins with its time
+	// The newest session comes first, because an id begins with its time.
 	slices.SortFunc(list.Sessions, func(a, b row) int { return strings.Compare(b.ID, a.ID) })
 	s := list.Sessions[nth-1]
 	ts.Setenv(args[0], s.ShortID)
@@ -262,9 +262,8 @@ func nameID(ts *testscript.TestScript, args []string) {
 	own(ts).call(s.ShortID, args[0])
 }
 
-// norm writes an output, of the last command unless FILE is named, with everything that
-// differs from run to run replaced: ids and places by names, times and durations by T, N
-// or "ago".
+// norm writes the output of the last command, or FILE. It replaces everything that
+// differs from run to run: ids and places by names, times and durations by T, N or "ago".
 func norm(ts *testscript.TestScript, args []string) {
 	file := "stdout"
 	if len(args) > 1 {
@@ -285,9 +284,9 @@ func norm(ts *testscript.TestScript, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o644))
 }
 
-// checkLines checks the JSON Lines that the last command wrote: each is valid and of
-// version 1, the first names the session when there is one, the last and only the last is
-// the result, which agrees with the exit status.
+// checkLines checks the JSON Lines of the last command. Each line is valid and of version
+// 1. The first names the session, if there is one. Only the last is the result, and it
+// matches the exit status.
 func checkLines(ts *testscript.TestScript, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
@@ -318,10 +317,10 @@ func checkLines(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// serves reports whether there is a socket below dir: one of a supervisor, which ends a
-// moment after the acode that started it.
+// serves reports whether there is a socket below dir. A supervisor ends, and removes its
+// socket, a moment after the acode that started it.
 func serves(dir string) (found bool) {
-	// what cannot be read is met by tree
+	// tree reports unreadable files.
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		found = found || err == nil && d.Type() == fs.ModeSocket
 		return nil
@@ -329,9 +328,9 @@ func serves(dir string) (found bool) {
 	return found
 }
 
-// tree lists every file below DIR with mode, time of change, and hash, once nothing is
-// executed there. SQLite's shared memory is touched by every reader, so there only its
-// bytes count.
+// tree lists every file below DIR with mode, time of change and hash, once no command
+// runs there. Every reader changes the time of SQLite's shared memory, so only its bytes
+// count.
 func tree(ts *testscript.TestScript, args []string) {
 	dir := ts.MkAbs(args[0])
 	Until(ts, "wait for supervisors in "+dir, func() bool { return !serves(dir) })
@@ -345,7 +344,7 @@ func tree(ts *testscript.TestScript, args []string) {
 			_, _ = fmt.Fprintf(&out, "%s\n", path)
 			return err
 		}
-		// to open it would wait for a writer
+		// Opening the pipe would wait for a writer.
 		if d.Type() == fs.ModeNamedPipe {
 			_, _ = fmt.Fprintf(&out, "%s %s\n", path, info.Mode())
 			return nil

@@ -1,5 +1,6 @@
-// Package secrets plants secrets of many kinds wherever a plan can hold one, runs acode over
-// it, and looks for them in everything that was kept unsealed: by exact search, and with the
-// rules of gitleaks, which is maintained by others and so knows forms that nobody here
-// thought of. It is a module of its own so that acode depends on none of this.
+// Package secrets puts secrets of many kinds wherever a plan can hold one, runs acode on
+// the plan, and searches for them in everything that was stored unsealed. It searches for
+// the exact text and also with the rules of gitleaks, which others maintain and which
+// know more forms. The package is its own module, so that acode does not depend on
+// gitleaks.
 package secrets

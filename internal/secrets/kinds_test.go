@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// seed makes the same secrets in every run; none of them was ever in use.
+// seed makes every run use the same secrets. None of them was ever in use.
 const seed = 20
 
 const (
@@ -20,12 +20,14 @@ const (
 	word   = alnum + "-_"
 )
 
-// kind is one secret. The variable that holds it in acode's environment, if any, is why acode
-// knows a value that nothing gives away where it stands.
+// kind is one secret. If a variable of acode's environment holds it, acode knows the
+// value even where the text around it does not reveal it.
 type kind struct {
-	name     string
-	value    string // what must not be found
-	text     string // how it stands in commands, outputs and files
+	name string
+	// value must not be found.
+	value string
+	// text is the secret as it appears in commands, outputs and files.
+	text     string
 	variable string
 }
 
@@ -60,7 +62,7 @@ func (m maker) jwt() string {
 		part(map[string]any{"sub": m.pick(digits, 12), "name": "Anna", "iat": 1516239022}) + "." + m.pick(word, 43)
 }
 
-// key is a private key in PEM form; only its lines are looked for.
+// key returns a private key in PEM form. The tests search only for its lines.
 func (m maker) key(header string, lines int) (body, text string) {
 	var b strings.Builder
 	for range lines {
@@ -69,14 +71,16 @@ func (m maker) key(header string, lines int) (body, text string) {
 	return b.String(), "-----BEGIN " + header + "-----\n" + b.String() + "-----END " + header + "-----"
 }
 
-// kinds are the secrets that are planted.
+// kinds returns the planted secrets.
 func kinds() []kind {
 	m := maker{rand.New(rand.NewPCG(seed, seed))}
 	var all []kind
-	bare := func(name, value string) { // gives itself away by its form
+	// bare adds a secret with a recognizable form.
+	bare := func(name, value string) {
 		all = append(all, kind{name: name, value: value, text: "fetched with " + value + " today"})
 	}
-	within := func(name, value, format string) { // what stands around it gives it away
+	// within adds a secret that the text around it reveals.
+	within := func(name, value, format string) {
 		all = append(all, kind{name: name, value: value, text: fmt.Sprintf(format, value)})
 	}
 	known := func(name, variable, value string) {
@@ -149,7 +153,7 @@ func kinds() []kind {
 	body, _ := m.key("PRIVATE KEY", 3)
 	escaped := strings.ReplaceAll(strings.TrimSpace(body), "\n", `\n`)
 	within("service account", escaped, `{"type": "service_account", "private_key": "-----BEGIN PRIVATE KEY-----\n%s\n-----END PRIVATE KEY-----\n"}`)
-	// What says around it that it is one.
+	// Secrets that the text around them reveals.
 	within("bearer", m.pick(word, 40), `curl -H "Authorization: Bearer %s" https://shop.test/`)
 	within("basic", base64.StdEncoding.EncodeToString([]byte("anna:"+m.pick(alnum, 20))), `curl -H "Authorization: Basic %s" https://shop.test/`)
 	within("token header", m.pick(hexa, 40), `curl -H "Authorization: Token %s" https://shop.test/`)
@@ -172,7 +176,7 @@ func kinds() []kind {
 	within("signing key", m.pick(alnum, 40), `signing_key: "%s"`)
 	within("access key", m.pick(alnum, 40), `export SPACES_ACCESS_KEY='%s'`)
 	within("telegram", m.pick(digits, 9)+":AA"+m.pick(alnum, 33), "https://api.telegram.org/bot%s/getMe")
-	// What only its variable gives away.
+	// Secrets that only their variable reveals.
 	known("variable token", "SHOP_TOKEN", m.pick(alnum, 24))
 	known("variable password", "SHOP_DB_PASSWORD", m.pick(alnum+"!#%&*", 20))
 	known("variable secret key", "AWS_SECRET_ACCESS_KEY", m.pick(alnum+"+/", 40))

@@ -16,7 +16,7 @@ import (
 
 type m = map[string]any
 
-// planted is a plan that holds each secret in every place that has room for one.
+// planted returns a plan that holds each secret in every possible place.
 func planted(s *site, all []kind) m {
 	echo := func(text string) string { return "cat <<'END_OF_TEXT'\n" + text + "\nEND_OF_TEXT" }
 	var commands, failing, files, edits, starts []m
@@ -62,8 +62,8 @@ func must2(err error) {
 	}
 }
 
-// played runs the plan with everything that people add to it: answers, reasons, a command that
-// was killed with its supervisor, a wrong command line.
+// played runs the plan with the texts that people add to it: answers, reasons, a command
+// that was killed with its supervisor, a wrong command line.
 func played(t *testing.T, all []kind) *site {
 	t.Helper()
 	s := newSite(t, all)
@@ -91,7 +91,8 @@ func shortID(t *testing.T, s *site) string {
 	return list.Sessions[0].Short
 }
 
-// pieces are what of a value must not be found: itself, either half, each line of a key.
+// pieces returns the parts of a value that must not be found: the value, either half,
+// each line of a key.
 func pieces(k kind) []string {
 	var out []string
 	for _, line := range strings.FieldsFunc(k.value, func(r rune) bool { return r == '\n' || r == '\\' }) {
@@ -115,7 +116,7 @@ func found(text string, all []kind) []string {
 	return out
 }
 
-// scan gives what gitleaks finds in a text.
+// scan returns the findings of gitleaks in a text.
 func scan(t *testing.T, text string) []report.Finding {
 	t.Helper()
 	d, err := detect.NewDetectorDefaultConfig()
@@ -123,14 +124,16 @@ func scan(t *testing.T, text string) []report.Finding {
 	return d.DetectString(text)
 }
 
-// own is what acode writes itself that looks like a secret to a scanner: hashes, ids, keys of
-// steps, and what redaction left.
+// own matches texts that acode writes and that look like secrets to a scanner: hashes,
+// ids, keys of steps, and the marks of redaction.
 var own = regexp.MustCompile(`^(?:[0-9a-f-]{16,}|v1:[0-9a-f-]{36}:.*|\*\*\*.*)$`)
 
-// keyLine is what makes the first line of a private key, which a title shows, a secret.
+// keyLine matches the content of a private key. A title may show the first line of a key,
+// which is no secret by itself.
 var keyLine = regexp.MustCompile(`[A-Za-z0-9+/]{40}`)
 
-// Nothing that was planted is kept unsealed, nor shown: neither by exact search nor to gitleaks.
+// acode neither stores unsealed nor shows any planted secret, neither by exact search nor
+// for gitleaks.
 func TestNothingIsKept(t *testing.T) {
 	all := kinds()
 	if len(all) < 30 {
@@ -148,7 +151,8 @@ func TestNothingIsKept(t *testing.T) {
 			findings++
 			t.Errorf("%s holds %s", k.name, name)
 		}
-		if strings.Contains(k.name, "acode.db") { // pages cut what stands in them; the rows are above
+		// Pages split their content; the rows are checked above.
+		if strings.Contains(k.name, "acode.db") {
 			continue
 		}
 		for _, f := range scan(t, k.text) {
@@ -163,7 +167,7 @@ func TestNothingIsKept(t *testing.T) {
 	t.Logf("%d secrets planted, %d bytes kept or shown, %d found, %d findings are hashes and ids of acode's own or headers without a key", len(all), bytes, findings, harmless)
 }
 
-// The positive control: in what was put in, both ways of looking find them.
+// As a positive control, both searches find the secrets in the input.
 func TestInputsAreFound(t *testing.T) {
 	all := kinds()
 	s := newSite(t, all)

@@ -18,7 +18,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// acodePath is the program under test. TestMain builds it.
+// acodePath is the tested program. TestMain builds it.
 var acodePath string
 
 func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
@@ -47,11 +47,12 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// site is a workspace with a store of its own.
+// site is a workspace with its own store.
 type site struct {
-	root  string
-	env   []string
-	shown bytes.Buffer // all that acode printed
+	root string
+	env  []string
+	// shown is the output of acode.
+	shown bytes.Buffer
 }
 
 func newSite(t testing.TB, all []kind) *site {
@@ -73,7 +74,7 @@ func newSite(t testing.TB, all []kind) *site {
 
 func (s *site) in(name string) string { return filepath.Join(s.root, name) }
 
-// acode runs the program and gives its output and its exit status.
+// acode runs the program, checks its exit status and returns its output.
 func (s *site) acode(t testing.TB, want int, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -105,14 +106,14 @@ func (s *site) plan(t testing.TB, name string, doc map[string]any) string {
 	return path
 }
 
-// kept is one thing that lies on the disk, or that acode shows of it, in the clear.
+// kept is one unsealed text on the disk or in acode's output.
 type kept struct {
 	name string
 	text string
 }
 
-// kept collects everything that was persisted and is not sealed. Claims are left out: a
-// supervisor writes them, which knows no secrets, and they name the program that could not be
+// kept collects all persisted texts that are not sealed. It omits claims: a supervisor
+// writes them without knowing the secrets, and they name the program that could not be
 // started.
 func (s *site) kept(t testing.TB) []kept {
 	t.Helper()
@@ -134,7 +135,8 @@ func (s *site) kept(t testing.TB) []kept {
 			return err
 		}
 		b, err := os.ReadFile(path)
-		name, _ := filepath.Rel(s.root, path) // both are absolute
+		// Both paths are absolute.
+		name, _ := filepath.Rel(s.root, path)
 		if strings.HasSuffix(path, ".zst") {
 			b, err = unpack.DecodeAll(b, nil)
 		}
@@ -153,7 +155,7 @@ func sqlite(t testing.TB, db, command string) string {
 	return string(out)
 }
 
-// blobs gives the content of every blob that is not sealed.
+// blobs returns the content of every blob that is not sealed.
 func blobs(t testing.TB, db string) string {
 	t.Helper()
 	var all strings.Builder
