@@ -1,15 +1,16 @@
-// Command mutants plants mistakes in acode, one at a time, and runs the tests that claim to
-// notice each: a mistake that survives shows a promise that no test holds.
+// Command mutants plants mistakes in acode, one at a time, and runs the tests that claim
+// to notice each. A mistake that survives shows a promise without a test.
 //
-// The mistakes are in the folder tables, one file for each package. Those of named.txt were once
-// made or survived; each of them must be killed, and of the others nine in ten. A mistake is an exact
-// text of one file and what takes its place. It is planted by an overlay of go test, so that no
-// file of the tree changes.
+// The mistakes are in the folder tables, one file for each package. Those of named.txt
+// were once made or once survived; each of them must be killed. Of the others, nine in
+// ten must be killed. A mistake replaces an exact text of one file. An overlay of go test
+// plants it, so no file of the tree changes.
 //
-// A mistake that hangs its tests is killed. One whose old text is gone, or that does not compile,
-// is an error: bring its entry up to date with the code. TestTables finds the former.
+// A mistake that hangs its tests counts as killed. A mistake whose old text is gone, or
+// that does not compile, is an error: update its entry. TestTables finds the former.
 //
-// The status is 0 when enough are killed, 1 when too few are, and 2 when they could not be tried.
+// The exit status is 0 if enough mistakes are killed, 1 if too few are, and 2 if mutants
+// could not try them.
 package main
 
 import (
@@ -85,7 +86,7 @@ func run(ctx context.Context, out io.Writer) (enough bool, err error) {
 	return tryAll(ctx, b, ms, o.jobs, out)
 }
 
-// choose gives the mutants that the flags ask for.
+// choose returns the mutants that the flags select.
 func (o options) choose() ([]mutant, error) {
 	ms, err := load()
 	if err != nil {
@@ -107,7 +108,7 @@ func (o options) choose() ([]mutant, error) {
 	return ms, nil
 }
 
-// moduleRoot finds the directory of go.mod.
+// moduleRoot returns the directory of go.mod.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	for err == nil {
@@ -122,7 +123,7 @@ func moduleRoot() (string, error) {
 	return "", err
 }
 
-// tryAll tries ms, jobs at a time, and says what became of each.
+// tryAll tries ms, jobs at a time, and prints each outcome.
 func tryAll(ctx context.Context, b *bench, ms []mutant, jobs int, out io.Writer) (enough bool, err error) {
 	outcomes := make([]outcome, len(ms))
 	q := newQueue(ms)
@@ -158,12 +159,13 @@ func line(m mutant, o outcome) string {
 	return fmt.Sprintf("killed    %s by %s", m.id, o.by)
 }
 
-// leastKilled is the share of the mutants without a name that must be killed, in percent.
+// leastKilled is the share of the unnamed mutants that must be killed, in percent.
 const leastKilled = 90
 
-// report sums up and says whether enough were killed.
+// report prints a summary and returns whether enough were killed.
 func report(out io.Writer, ms []mutant, outcomes []outcome) (enough bool, err error) {
-	var total, killed [2]int // of those with a name, and of the others
+	// Index 0 counts the named mutants, and index 1 the others.
+	var total, killed [2]int
 	var survivors []mutant
 	errs := 0
 	for i, m := range ms {

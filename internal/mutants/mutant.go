@@ -20,23 +20,28 @@ var tables embed.FS
 // named is the table of the mutants that must all be killed.
 const named = "named"
 
-// mutant is one mistake, and the tests that claim to notice it.
+// mutant is one mistake and the tests that claim to notice it.
 type mutant struct {
-	id    string // table/name
-	file  string // below the root of the module
-	old   string // occurs in file exactly once
-	new   string
-	why   string // what breaks
+	// id is table/name.
+	id string
+	// file is relative to the root of the module.
+	file string
+	// old occurs in file exactly once.
+	old string
+	new string
+	// why is the consequence of the mistake.
+	why   string
 	tests []claim
 }
 
-// claim names tests of one package. A name with a slash is a subtest, and then the only one.
+// claim names tests of one package. A name with a slash is a subtest and must be the only
+// name.
 type claim struct {
 	folder string
 	names  []string
 }
 
-// pattern is what go test -run takes.
+// pattern returns the argument of go test -run.
 func (c claim) pattern() string {
 	if len(c.names) == 1 && strings.Contains(c.names[0], "/") {
 		parts := strings.Split(c.names[0], "/")
@@ -48,7 +53,7 @@ func (c claim) pattern() string {
 	return "^(" + strings.Join(c.names, "|") + ")$"
 }
 
-// load reads every table. Those of the table named come first.
+// load reads every table. The mutants of the table named come first.
 func load() ([]mutant, error) {
 	names, err := fs.Glob(tables, "tables/*.txt")
 	if err != nil {
@@ -90,7 +95,7 @@ func load() ([]mutant, error) {
 //	-old text
 //	+new text
 //
-// The old and the new text are what follows the sign, several lines joined. A line that begins
+// The old and the new text follow the sign; several lines are joined. A line that begins
 // with # is a comment.
 func parse(group string, text []byte) ([]mutant, error) {
 	var out []mutant
@@ -162,7 +167,7 @@ func (m *mutant) complete() error {
 	return nil
 }
 
-// plant gives the file below root with the mistake in it.
+// plant returns the file below root with the mistake in it.
 func (m *mutant) plant(root string) ([]byte, error) {
 	b, err := os.ReadFile(filepath.Join(root, m.file))
 	if err != nil {
@@ -174,7 +179,7 @@ func (m *mutant) plant(root string) ([]byte, error) {
 	return bytes.Replace(b, []byte(m.old), []byte(m.new), 1), nil
 }
 
-// claimed checks that the tests of m are there.
+// claimed checks that the tests of m exist.
 func (m *mutant) claimed(root string) error {
 	for _, c := range m.tests {
 		files, err := filepath.Glob(filepath.Join(root, c.folder, "*_test.go"))

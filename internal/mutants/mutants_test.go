@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Each mutant still fits the code, and the tests that claim it are there.
+// Each mutant fits the code, and its tests exist.
 func TestTables(t *testing.T) {
 	ms, err := load()
 	if err != nil {
@@ -36,9 +36,10 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// What go test wrote says what became of a mutant.
+// judge derives the outcome of a mutant from the output of go test.
 func TestJudge(t *testing.T) {
-	failing := exec.Command("false").Run() // any program with that status
+	// Any program with that status works.
+	failing := exec.Command("false").Run()
 	for name, c := range map[string]struct {
 		out  string
 		err  error
@@ -59,10 +60,11 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A named mutant that survives is one too many; of the others one in ten may.
+// A named mutant that survives is one too many; of the others one in ten may survive.
 func TestReport(t *testing.T) {
 	for name, c := range map[string]struct {
-		ms     map[string]string // by whom each was killed
+		// ms holds the killer of each mutant.
+		ms     map[string]string
 		enough bool
 	}{
 		"all":            {map[string]string{"named/a": "T", "x/a": "T"}, true},
@@ -81,8 +83,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// CI plants a seeded sample, in packages whose tests are quick; make mutants plants all. The seed is
-// printed, and ACODE_MUTANTS_SEED sets another one.
+// CI plants a seeded sample in packages with quick tests; make mutants plants all. The
+// test prints the seed, and ACODE_MUTANTS_SEED sets another one.
 func TestSample(t *testing.T) {
 	seed, err := strconv.ParseUint(cmp.Or(os.Getenv("ACODE_MUTANTS_SEED"), "1"), 10, 64)
 	if err != nil {

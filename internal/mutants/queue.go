@@ -5,14 +5,15 @@ import (
 	"sync"
 )
 
-// queue hands mutants out so that no package is tested twice at once: tests of processes may find
-// those of the same tests beside them.
+// queue hands out mutants so that no package is tested twice at once. Tests of processes
+// might find processes of another run.
 type queue struct {
 	mu   sync.Mutex
 	free *sync.Cond
 	ms   []mutant
 	todo []int
-	busy map[string]bool // by folder
+	// busy is by folder.
+	busy map[string]bool
 }
 
 func newQueue(ms []mutant) *queue {
@@ -24,7 +25,7 @@ func newQueue(ms []mutant) *queue {
 	return q
 }
 
-// next waits for a mutant whose packages are free; ok is false when none is left.
+// next waits for a mutant whose packages are free. ok is false if none is left.
 func (q *queue) next() (i int, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -43,7 +44,7 @@ func (q *queue) next() (i int, ok bool) {
 	return 0, false
 }
 
-// done gives the packages of a mutant back.
+// done releases the packages of a mutant.
 func (q *queue) done(i int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -16,22 +16,26 @@ import (
 	"time"
 )
 
-// bench is where mutants are planted: the source of the module, which nothing changes, and a
+// bench is the place where mutants are planted: the unchanged source of the module, and a
 // scratch directory.
 type bench struct {
 	root    string
 	scratch string
-	timeout time.Duration // of the tests of one mutant
-	wide    bool          // run all tests of the packages that claim a mutant
+	// timeout limits the tests of one mutant.
+	timeout time.Duration
+	// wide runs all tests of the packages that claim a mutant.
+	wide bool
 }
 
-// outcome is what became of a mutant.
+// outcome is the result of a mutant.
 type outcome struct {
-	by  string // the test that killed it; empty: it survived
-	err error  // the mutant could not be tried
+	// by is the test that killed the mutant, or "" if it survived.
+	by string
+	// err means that the mutant could not be tried.
+	err error
 }
 
-// compileTime is what a build may take beyond the time of its tests.
+// compileTime is the most time of a build beyond the time of its tests.
 const compileTime = 5 * time.Minute
 
 // try plants m and runs the tests that claim it.
@@ -62,7 +66,8 @@ func (b *bench) try(ctx context.Context, m *mutant) outcome {
 	return outcome{}
 }
 
-// healthy runs the tests of all claims without a mutant: who fails then kills nothing.
+// healthy runs the tests of all claims without a mutant. A test that fails then proves
+// nothing.
 func (b *bench) healthy(ctx context.Context, ms []mutant) error {
 	names := map[string][]string{}
 	var subtests []claim
@@ -90,10 +95,11 @@ func (b *bench) healthy(ctx context.Context, ms []mutant) error {
 	return nil
 }
 
-// marker is the variable by which the processes are found that a test left running.
+// marker is the variable that identifies the processes left by a test.
 const marker = "ACODE_MUTANT"
 
-// test runs the tests of c and gives what go test wrote. What the tests left running is ended.
+// test runs the tests of c and returns the output of go test. It kills the processes that
+// the tests left.
 func (b *bench) test(ctx context.Context, dir string, c claim, flags ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.timeout+compileTime)
 	defer cancel()
@@ -116,7 +122,7 @@ var (
 	broken = regexp.MustCompile(`(?m)\[(build|setup) failed\]`)
 )
 
-// judge reads what go test wrote.
+// judge derives an outcome from the output of go test.
 func judge(out string, err error) outcome {
 	switch {
 	case err == nil:
@@ -142,8 +148,8 @@ func judge(out string, err error) outcome {
 	return outcome{err: fmt.Errorf("%w:\n%s", err, out)}
 }
 
-// endLeft kills every process that has mark in its environment, and what such a process started.
-// Where there is no /proc it kills nothing.
+// endLeft kills every process with mark in its environment, and its children. Without
+// /proc it kills nothing.
 func endLeft(mark string) error {
 	for range 50 {
 		pids := marked(mark)
@@ -151,7 +157,8 @@ func endLeft(mark string) error {
 			return nil
 		}
 		for _, pid := range pids {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+			// The process may have ended.
+			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 		timer := time.NewTimer(20 * time.Millisecond)
 		<-timer.C
@@ -160,7 +167,8 @@ func endLeft(mark string) error {
 }
 
 func marked(mark string) []int {
-	entries, _ := os.ReadDir("/proc") // nothing is found where there is none
+	// Without /proc nothing is found.
+	entries, _ := os.ReadDir("/proc")
 	parent, hit := map[int]int{}, map[int]bool{}
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
