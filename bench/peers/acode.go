@@ -18,9 +18,9 @@ import (
 	"github.com/dbos-inc/dbos-transact-golang/dbos"
 )
 
-// compareOperations does one durable operation of each, in turn, in one process. The one of
-// acode is all that its engine asks of the store for a step: read the requests of others,
-// commit receipt, checkpoint and next intent, read the fence.
+// compareOperations does one durable operation of each, in turn, in one process. The
+// operation of acode consists of the store calls of its engine for a step. It reads
+// requests, commits receipt, checkpoint and next intent, and reads the fence.
 func compareOperations(ctx context.Context, dir string) (ours, theirs []time.Duration, err error) {
 	st, err := local.Open(ctx, local.Options{Home: filepath.Join(dir, "operations"), Now: time.Now, Version: "bench"})
 	if err != nil {
@@ -101,7 +101,7 @@ func operation(ctx context.Context, w *local.Writer, i int) error {
 	return err
 }
 
-// compareResumes kills both after 50 of 100 steps and resumes them again and again.
+// compareResumes kills both after 50 of 100 steps and resumes them repeatedly.
 func compareResumes(ctx context.Context, dir string) (ours, theirs []time.Duration, err error) {
 	ws, peer := filepath.Join(dir, "workspace"), filepath.Join(dir, "peer")
 	if err := errors.Join(os.MkdirAll(ws, 0o755), os.MkdirAll(peer, 0o755), makePlan(dir, ws)); err != nil {
@@ -112,7 +112,8 @@ func compareResumes(ctx context.Context, dir string) (ours, theirs []time.Durati
 		cmd.Dir, cmd.Env = ws, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "ACODE_HOME=" + filepath.Join(dir, "home")}
 		return cmd
 	}
-	<-time.After(100 * time.Millisecond) // after which no file counts as touched just now
+	// After this time no file counts as just touched.
+	<-time.After(100 * time.Millisecond)
 	if _, err := until(run("run", "--json", "--plan", filepath.Join(dir, "plan.yml")), `"type":"started"`, stepsDone+1); err != nil {
 		return nil, nil, err
 	}
@@ -134,7 +135,7 @@ func compareResumes(ctx context.Context, dir string) (ours, theirs []time.Durati
 	return ours, theirs, nil
 }
 
-// makePlan writes a plan whose step in progress takes long enough to be killed in every time.
+// makePlan writes a plan whose step in progress takes long enough for a kill.
 func makePlan(dir, ws string) error {
 	type step map[string]any
 	var all []step
@@ -152,7 +153,8 @@ func makePlan(dir, ws string) error {
 	return errors.Join(err, os.Truncate(filepath.Join(ws, "big"), 1<<29), os.WriteFile(filepath.Join(dir, "plan.yml"), plan, 0o644))
 }
 
-// until runs a program, kills it at the nth line that holds text, and gives how long that took.
+// until runs a program, kills it at the nth line that holds text, and returns the time
+// until then.
 func until(cmd *exec.Cmd, text string, n int) (time.Duration, error) {
 	var said bytes.Buffer
 	cmd.Stderr = &said
@@ -172,8 +174,10 @@ func until(cmd *exec.Cmd, text string, n int) (time.Duration, error) {
 		}
 		if n == 0 {
 			took := time.Since(start)
-			_ = cmd.Process.Kill() // may have ended by itself
-			_ = cmd.Wait()         // killed, as was wanted
+			// The program may have ended by itself.
+			_ = cmd.Process.Kill()
+			// The program was killed on purpose, so its status does not matter.
+			_ = cmd.Wait()
 			return took, nil
 		}
 		if err != nil {

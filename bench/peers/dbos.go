@@ -13,14 +13,16 @@ import (
 	"time"
 
 	"github.com/dbos-inc/dbos-transact-golang/dbos"
-	_ "github.com/dbos-inc/dbos-transact-golang/dbos/driver/sqlite" // the driver that DBOS asks for
+	// DBOS needs this driver.
+	_ "github.com/dbos-inc/dbos-transact-golang/dbos/driver/sqlite"
 )
 
-// result is what a step gives: 1,000 bytes.
+// result returns the result of a step: 1,000 bytes.
 func result(i int) string { return strings.Repeat(fmt.Sprintf("%07d ", i*7919), 125) }
 
-// openPeer opens DBOS on a handle of our own, as durable as acode's: its own handle would be
-// synchronous=NORMAL, which a power cut may undo. Everything else is as DBOS sets it.
+// openPeer opens DBOS on our own handle, as durable as acode's. DBOS's own handle would
+// be synchronous=NORMAL, and a power cut may undo such commits. All other settings are
+// DBOS's.
 func openPeer(ctx context.Context, dir string) (dbos.Context, *sql.DB, error) {
 	q := url.Values{}
 	for _, p := range []string{"foreign_keys(1)", "busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)"} {
@@ -40,7 +42,8 @@ func openPeer(ctx context.Context, dir string) (dbos.Context, *sql.DB, error) {
 	return c, db, err
 }
 
-// preparePeer runs a workflow until 50 of its 100 steps are done and dies in the next one.
+// preparePeer runs a workflow until 50 of its 100 steps are done and exits in the next
+// one.
 func preparePeer(ctx context.Context, dir string) error {
 	c, _, err := openPeer(ctx, dir)
 	if err != nil {
@@ -61,7 +64,8 @@ func preparePeer(ctx context.Context, dir string) error {
 	return errors.Join(err, errors.New("the workflow ended"))
 }
 
-// steps are those of the workflow; first is called in the first one that was not done before.
+// steps runs the steps of the workflow. It calls first in the first step that was not
+// done before.
 func steps(w dbos.Context, first func()) (string, error) {
 	for i := range stepsOfPlan {
 		_, err := dbos.RunAsStep(w, func(context.Context) (string, error) {
@@ -77,8 +81,8 @@ func steps(w dbos.Context, first func()) (string, error) {
 	return "done", nil
 }
 
-// resumePeer starts DBOS, which takes up what was in progress by itself, and says when the
-// first new step runs.
+// resumePeer starts DBOS, which resumes the unfinished workflow by itself, and reports
+// when the first new step runs.
 func resumePeer(ctx context.Context, dir string) error {
 	c, _, err := openPeer(ctx, dir)
 	if err != nil {
@@ -87,7 +91,8 @@ func resumePeer(ctx context.Context, dir string) error {
 	dbos.RegisterWorkflow(c, func(w dbos.Context, _ string) (string, error) {
 		return steps(w, func() {
 			fmt.Println("first")
-			select {} // until it is killed
+			// The parent kills this process.
+			select {}
 		})
 	}, dbos.WithWorkflowName("steps"))
 	if err := dbos.Launch(c); err != nil {

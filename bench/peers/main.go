@@ -12,14 +12,15 @@ import (
 )
 
 const (
-	stepsOfPlan   = 100
-	stepsDone     = 50
-	operations    = 600
-	resumes       = 40
-	maxOperation  = 0.77
-	maxResume     = 0.7
-	maxWhole      = 1.0
-	resumeSwitch  = "peer-resume" // first argument of the child that resumes a DBOS workflow
+	stepsOfPlan  = 100
+	stepsDone    = 50
+	operations   = 600
+	resumes      = 40
+	maxOperation = 0.77
+	maxResume    = 0.7
+	maxWhole     = 1.0
+	// resumeSwitch is the first argument of the child that resumes a DBOS workflow.
+	resumeSwitch  = "peer-resume"
 	prepareSwitch = "peer-prepare"
 	wholeSwitch   = "peer-whole"
 )
@@ -45,7 +46,7 @@ func main() {
 	}
 }
 
-// compare prints the ratios. Only a failure to measure is an error.
+// compare prints the ratios. Only a failed measurement is an error.
 func compare(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "acode-peers-")
 	if err != nil {
@@ -59,7 +60,7 @@ func compare(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("operations: %w", err)
 	}
-	fmt.Println("| what | median | p95 | at most | | measured |\n| --- | --: | --: | --: | --- | --- |")
+	fmt.Println("| measurement | median | p95 | at most | | measured |\n| --- | --: | --: | --: | --- | --- |")
 	report("durable operation / one of DBOS Transact Go on SQLite", ours, theirs, maxOperation)
 	if ours, theirs, err = compareWhole(ctx, dir); err != nil {
 		return fmt.Errorf("whole runs: %w", err)
@@ -81,9 +82,9 @@ func compare(ctx context.Context) error {
 	return nil
 }
 
-// build installs programs in dir, all of them built as acode is released. They are copied, as
-// installing does: what the linker left lies in the cache page by page, because it writes through
-// a mapping: a large program takes a tenth longer to start from that.
+// build installs programs in dir, all built like the release. It copies them like an
+// installation. The linker writes through a mapping, so its output lies in the cache page
+// by page, and a large program takes a tenth longer to start from there.
 func build(ctx context.Context, dir, module string, programs ...string) error {
 	linked, err := os.MkdirTemp(dir, "linked-")
 	if err != nil {
@@ -122,7 +123,7 @@ func report(what string, a, b []time.Duration, limit float64) {
 		quantile(a, 0.5), quantile(a, 0.95), quantile(b, 0.5), quantile(b, 0.95), len(a))
 }
 
-// quantile gives milliseconds, by the nearest rank.
+// quantile returns milliseconds, by the nearest rank.
 func quantile(s []time.Duration, q float64) float64 {
 	sorted := slices.Sorted(slices.Values(s))
 	return float64(sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]) / 1e6

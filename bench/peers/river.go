@@ -30,8 +30,8 @@ const (
 	minDrain    = 1.2
 )
 
-// compareDrains delivers a backlog to PostgreSQL, and has River insert as many jobs whose
-// arguments are the same bytes, in turn. River has them in memory; acode reads its store,
+// compareDrains delivers a backlog to PostgreSQL, and lets River insert as many jobs with
+// the same bytes as arguments, in turn. River has them in memory; acode reads its store,
 // checks the chain and saves the mark.
 func compareDrains(ctx context.Context, dir string) error {
 	address := os.Getenv(clusterVariable)
@@ -76,7 +76,7 @@ func compareDrains(ctx context.Context, dir string) error {
 	return nil
 }
 
-// reportRate prints how many times as fast a is as b.
+// reportRate prints how many times faster a is than b.
 func reportRate(what string, a, b []time.Duration, least float64) {
 	median, p95 := quantile(b, 0.5)/quantile(a, 0.5), quantile(b, 0.95)/quantile(a, 0.95)
 	mark := "PASS"
@@ -90,7 +90,7 @@ func reportRate(what string, a, b []time.Duration, least float64) {
 		quantile(a, 0.5), quantile(a, 0.95), quantile(b, 0.5), quantile(b, 0.95), len(a))
 }
 
-// waitForDisk makes a cluster for tests one that waits for its disk, as one in production does.
+// waitForDisk makes a test cluster wait for its disk, as in production.
 func waitForDisk(ctx context.Context, pool *pgxpool.Pool) error {
 	for _, sql := range []string{"ALTER SYSTEM SET fsync = on", "ALTER SYSTEM SET full_page_writes = on", "SELECT pg_reload_conf()"} {
 		if _, err := pool.Exec(ctx, sql); err != nil {
@@ -125,10 +125,10 @@ type event struct{ payload json.RawMessage }
 // Kind implements river.JobArgs.
 func (event) Kind() string { return "event" }
 
-// MarshalJSON gives the payload.
+// MarshalJSON returns the payload.
 func (e event) MarshalJSON() ([]byte, error) { return e.payload, nil }
 
-// insert has River insert the jobs, and gives how long that took.
+// insert lets River insert the jobs and returns the time.
 func insert(ctx context.Context, pool *pgxpool.Pool, c *river.Client[pgx.Tx], jobs []river.InsertManyParams) (time.Duration, error) {
 	for _, sql := range []string{"TRUNCATE river_job", "CHECKPOINT"} {
 		if _, err := pool.Exec(ctx, sql); err != nil {
@@ -144,7 +144,7 @@ func insert(ctx context.Context, pool *pgxpool.Pool, c *river.Client[pgx.Tx], jo
 	return took, err
 }
 
-// backlog is a store of one session of which nothing is delivered, and its server.
+// backlog is a store with one session that is not delivered, and its server.
 type backlog struct {
 	st     *local.Store
 	out    *local.Outbox
@@ -185,7 +185,7 @@ func newBacklog(ctx context.Context, home, address string) (*backlog, error) {
 	return k, err
 }
 
-// attempt is the key of the nth attempt of the first step.
+// attempt returns the key of the nth attempt of the first step.
 func attempt(w *local.Writer, n int) string {
 	return session.Key{Session: w.Session().ID, Step: stepID(0), Operation: session.OpMain, Attempt: n}.String()
 }
@@ -204,7 +204,7 @@ func (k *backlog) close() error {
 	return errors.Join(k.server.Close(), k.out.Close(), k.st.Close())
 }
 
-// jobs gives a job for every event.
+// jobs returns a job for every event.
 func (k *backlog) jobs(ctx context.Context) ([]river.InsertManyParams, error) {
 	var jobs []river.InsertManyParams
 	for after := uint64(0); ; {
@@ -219,7 +219,7 @@ func (k *backlog) jobs(ctx context.Context) ([]river.InsertManyParams, error) {
 	}
 }
 
-// drain delivers everything to a server without events, and gives how long that took.
+// drain delivers everything to a server without events and returns the time.
 func (k *backlog) drain(ctx context.Context, pool *pgxpool.Pool) (time.Duration, error) {
 	for _, sql := range []string{"TRUNCATE acode.events, acode.heads, acode.counts CASCADE", "CHECKPOINT"} {
 		if _, err := pool.Exec(ctx, sql); err != nil {

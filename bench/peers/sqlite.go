@@ -16,17 +16,22 @@ import (
 )
 
 const (
-	receiptBytes = 1250 // of the row of a receipt, with its checkpoint
-	intentBytes  = 420  // of the row of an intent
-	sessionBytes = 600  // of what every commit changes of a session
-	stepBytes    = 60   // of the row of a step
-	logBytes     = 4 << 20
-	warmUp       = 300 // commits after which the log has grown
+	// receiptBytes is the size of the row of a receipt with its checkpoint.
+	receiptBytes = 1250
+	// intentBytes is the size of the row of an intent.
+	intentBytes = 420
+	// sessionBytes is how much of a session every commit changes.
+	sessionBytes = 600
+	// stepBytes is the size of the row of a step.
+	stepBytes = 60
+	logBytes  = 4 << 20
+	// warmUp is the number of commits after which the log has grown.
+	warmUp = 300
 )
 
-// compareCommits measures what SQLite and its driver take by themselves for the rows of a
-// durable operation, in turn with a synced overwrite of as many bytes as its events have. No
-// operation of acode can be quicker, whatever it does besides.
+// compareCommits measures the time of SQLite and its driver alone for the rows of a
+// durable operation, in turn with a synced overwrite of as many bytes as its events have.
+// It is a lower bound for operations of acode.
 func compareCommits(ctx context.Context, dir string) error {
 	d, err := openDriver(ctx, filepath.Join(dir, "driver.db"))
 	if err != nil {
@@ -62,9 +67,9 @@ func compareCommits(ctx context.Context, dir string) error {
 	return errors.Join(raw.Close(), d.conn.Close())
 }
 
-// compareStarts measures the least that SQLite and its driver take from the start of a process to
-// its first commit, in turn with a program that does nothing. No resume of acode can be quicker,
-// whatever it looks at besides.
+// compareStarts measures the least time of SQLite and its driver from the start of a
+// process to its first commit, in turn with a program that does nothing. It is a lower
+// bound for resumes of acode.
 func compareStarts(ctx context.Context, dir string) error {
 	var ours, bare []time.Duration
 	for range resumes {
@@ -107,7 +112,7 @@ func openDriver(ctx context.Context, path string) (*driverAlone, error) {
 		d.run(ctx, `INSERT INTO steps VALUES (?, ?)`, int64(0), make([]byte, stepBytes)))
 }
 
-// commit keeps a receipt, an intent, the two steps that they concern and the session.
+// commit stores a receipt, an intent, their two steps and the session.
 func (d *driverAlone) commit(ctx context.Context, i int64) error {
 	return errors.Join(
 		d.run(ctx, `BEGIN IMMEDIATE`),
@@ -119,7 +124,7 @@ func (d *driverAlone) commit(ctx context.Context, i int64) error {
 		d.run(ctx, `COMMIT`))
 }
 
-// run executes a statement that is prepared once.
+// run executes a statement and prepares it only once.
 func (d *driverAlone) run(ctx context.Context, query string, args ...any) error {
 	s := d.stmts[query]
 	if s == nil {

@@ -20,9 +20,9 @@ const (
 	wholeRuns = 15
 )
 
-// compareWhole runs both programs from start to end, with few steps and with 1,000 more, in turn, and
-// gives what the 1,000 steps cost each: the difference of two processes' wall times. A step of acode
-// reads a file; one of DBOS does nothing.
+// compareWhole runs both programs from start to end, with few steps and with 1,000 more,
+// in turn. It returns the cost of each of the 1,000 steps: the difference of two
+// processes' wall times. A step of acode reads a file; a step of DBOS does nothing.
 func compareWhole(ctx context.Context, dir string) (ours, theirs []time.Duration, err error) {
 	ws := filepath.Join(dir, "whole")
 	if err := os.MkdirAll(ws, 0o755); err != nil {
@@ -48,7 +48,8 @@ func compareWhole(ctx context.Context, dir string) (ours, theirs []time.Duration
 		}
 		return timed(exec.CommandContext(ctx, filepath.Join(dir, "peers"), wholeSwitch, home, strconv.Itoa(steps)))
 	}
-	<-time.After(100 * time.Millisecond) // after which no file counts as touched just now
+	// After this time no file counts as just touched.
+	<-time.After(100 * time.Millisecond)
 	for round := range wholeRuns {
 		a, err := difference(acode, round)
 		if err != nil {
@@ -119,6 +120,8 @@ func wholePeer(ctx context.Context, dir, count string) error {
 	if _, err = h.GetResult(); err != nil {
 		return err
 	}
-	os.Exit(0) // without waiting for its pollers: the shutdown is no part of a step
+	// The process exits without waiting for its pollers, because the shutdown is no part
+	// of a step.
+	os.Exit(0)
 	return nil
 }

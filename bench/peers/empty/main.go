@@ -1,4 +1,4 @@
-// Command empty does nothing: it is what a Go program takes to start and to end.
+// Command empty does nothing. It measures the start and end of a Go program.
 package main
 
 func main() {}

@@ -1,5 +1,5 @@
-// Command least is the least that a program can do to go on in a store: it opens a database through
-// SQLite's driver, reads a row, commits a change to it and ends like one that was killed.
+// Command least does the least work to continue in a store. It opens a database through
+// SQLite's driver, reads a row, commits a change to it and ends as if killed.
 package main
 
 import (
@@ -19,7 +19,8 @@ func main() {
 	}
 }
 
-// advance counts one up in the database at path, durably, and makes it where there is none.
+// advance adds one to the counter in the database at path, durably. It creates a missing
+// database.
 func advance(ctx context.Context, path string) error {
 	_, missing := os.Stat(path)
 	conn, err := new(sqlite.Driver).Open("file:" + path + "?_pragma=page_size(8192)&_pragma=synchronous(FULL)")
