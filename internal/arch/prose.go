@@ -42,7 +42,7 @@ func vagueWord(w string) bool {
 
 // old matches words that English no longer uses, or that manuals do not use.
 // The brackets keep the pattern from matching its own text.
-var old = regexp.MustCompile(`(?i)\b([a]new|[m]end|[m]ends|[m]ended|[m]ending|[b]e it|[s]hall|[i]n vain|[s]tands? recorded|[h]itherto|[t]herein|[t]hereof|[h]erein|[l]est|[e]re|[w]hilst|[a]miss|[n]aught|[n]ought|[a]las|[b]etwixt)\b`)
+var old = regexp.MustCompile(`(?i)\b([a]new|[m]end|[m]ends|[m]ended|[m]ending|[b]e it|[s]hall|[i]n vain|[s]tands? recorded|[h]itherto|[t][h]erein|[t]hereof|[h]erein|[l]est|[e]re|[w]hilst|[a]miss|[n]aught|[n]ought|[a]las|[b]etwixt)\b`)
 
 var wordPattern = regexp.MustCompile("`[^`]*`|[\\pL\\pN]+(?:[-'’_./@%][\\pL\\pN]+)*")
 

@@ -140,7 +140,7 @@ func (d *delivery) close() error {
 func (d *delivery) address(database, role string) (string, error) {
 	u, err := url.Parse(d.admin)
 	if err != nil {
-		return "", errors.New(clusterVariable + " holds no address")
+		return "", errors.New(clusterVariable + " is not a valid address")
 	}
 	u.Path = "/" + database
 	if role != "" {

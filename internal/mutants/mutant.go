@@ -73,7 +73,7 @@ func load() ([]mutant, error) {
 		}
 		for _, m := range ms {
 			if seen[m.id] {
-				return nil, fmt.Errorf("%s: %s is there twice", name, m.id)
+				return nil, fmt.Errorf("%s: %s occurs twice", name, m.id)
 			}
 			seen[m.id] = true
 		}

@@ -82,7 +82,7 @@ func (s *Server) ready() error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the server takes no connections: %w: %s", err, s.Log())
+			return fmt.Errorf("the server accepts no connections: %w: %s", err, s.Log())
 		case <-tick.C:
 		}
 	}

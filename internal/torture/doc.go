@@ -41,8 +41,8 @@
 // unknown. Flag -only executes one kind.
 //
 // In every series the judge compares the receipts with the truth. The truth is the output
-// that a command must print, and the results of sha256sum and grep on the workspace at the
-// time of the read or search.
+// that a command must print, and the results of sha256sum and grep on the workspace at
+// the time of the read or search.
 //
 // Every series must fail for /bin/true in acode's place. The judges must find each of a
 // list of bugs planted into copies of the sources, because otherwise a silent judge shows

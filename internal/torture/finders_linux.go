@@ -120,7 +120,7 @@ func supervisorJudge() judge {
 
 // randomJudge executes random plans, undisturbed and killed, until a session ends badly.
 func randomJudge() judge {
-	return judge{"plans drawn at random", func(ctx context.Context, h *harness) (string, error) {
+	return judge{"random plans", func(ctx context.Context, h *harness) (string, error) {
 		return firstBad(ctx, h.randomPlan)
 	}}
 }
@@ -147,7 +147,7 @@ func besideJournalJudge() judge {
 
 // randomCutsJudge checks power cuts of random plans.
 func randomCutsJudge() judge {
-	return judge{"power cuts of plans drawn at random", func(ctx context.Context, h *harness) (string, error) {
+	return judge{"power cuts of random plans", func(ctx context.Context, h *harness) (string, error) {
 		return firstBad(ctx, h.randomCuts)
 	}}
 }

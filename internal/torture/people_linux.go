@@ -32,7 +32,7 @@ func cancels() kind   { return kind{"cancels", people.Cancels, 4} }
 // scenarios executes the scenarios with the numbers from first to last. It first checks
 // that the first one fails for a program that does nothing.
 func (h *harness) scenarios(ctx context.Context, k kind, first, last int) (row, error) {
-	r, idle := row{name: k.name + ", plans drawn at random"}, h.quiet("/bin/true", "control")
+	r, idle := row{name: k.name + ", random plans"}, h.quiet("/bin/true", "control")
 	s, err := idle.scenario(ctx, k, first)
 	if err == nil && !s.Bad() {
 		err = fmt.Errorf("%s: /bin/true passes", k.name)

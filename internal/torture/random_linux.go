@@ -54,7 +54,7 @@ func (h *harness) randomPlans(ctx context.Context, first, last int) ([]row, erro
 
 // drawnPlans returns a row of the killed sessions and one of the power cuts.
 func (h *harness) drawnPlans(ctx context.Context, first, last int) ([]row, error) {
-	rows := []row{{name: "any victim, random plans"}, {name: "the machine, plans drawn at random"}}
+	rows := []row{{name: "any victim, random plans"}, {name: "the machine, random plans"}}
 	var mu sync.Mutex
 	err := h.each(ctx, first, last, func(ctx context.Context, n int) error {
 		fine := true

@@ -89,7 +89,7 @@ func (c *Case) CompareTree(want model.Tree) error {
 		if d.IsDir() {
 			i := slices.Index(missing, name)
 			if i < 0 {
-				c.Breach("the directory %s is there", name)
+				c.Breach("the directory %s must not exist", name)
 				return nil
 			}
 			missing = slices.Delete(missing, i, i+1)
@@ -117,7 +117,7 @@ func (c *Case) CompareTree(want model.Tree) error {
 func (c *Case) CompareFile(at, name string, want model.Tree) error {
 	f, ok := want[name]
 	if !ok {
-		c.Breach("the file %s is there", name)
+		c.Breach("the file %s must not exist", name)
 		return nil
 	}
 	info, err := os.Lstat(at)
@@ -131,7 +131,7 @@ func (c *Case) CompareFile(at, name string, want model.Tree) error {
 	case info.Mode() != f.Mode:
 		c.Breach("%s has the mode %v, not %v", name, info.Mode(), f.Mode)
 	case string(b) != f.Data:
-		c.Breach("%s holds other bytes (%d of them) than it must", name, len(b))
+		c.Breach("%s has wrong content (%d bytes)", name, len(b))
 	}
 	return nil
 }
