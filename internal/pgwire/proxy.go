@@ -166,7 +166,7 @@ func (p *Proxy) admit(client net.Conn) *conn {
 func (p *Proxy) discount(c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// Otherwise the counts do not include it.
+	// The counts include only connections since the last Set.
 	if c.since == p.changed {
 		p.counts.Connections--
 	}

@@ -51,7 +51,7 @@ func (t *trial) countEffects(due func(model.Step) bool) error {
 			t.Repeated = append(t.Repeated, fmt.Sprintf("%s (%d times)", s.Name(), n))
 		}
 	}
-	// A power cut may have left half of a line.
+	// Without strict, a power cut may have left half of a line.
 	if n := lines[""]; n > 0 && t.strict {
 		t.Breach("%d lines of the ledger belong to no step", n)
 	}

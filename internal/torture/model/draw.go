@@ -246,7 +246,7 @@ func (d *draw) approve(string) (Step, bool) {
 
 // look draws a step that reads.
 func (d *draw) look(string) (Step, bool) {
-	// Other tasks may change their files meanwhile.
+	// The step reads only its own directory, because other tasks change theirs.
 	if d.beside {
 		return looking(Look{Glob: d.own() + d.Pick("**/*.txt", "**", "alpha/*")}), true
 	}

@@ -156,7 +156,7 @@ func (d *draw) edit(t Tree, name string) (Change, bool) {
 			c.replacement, c.becomes = d.filled("filled ")
 		}
 		if all && strings.Count(data, old)*max(len(c.replacement), len(c.becomes)) > drawnBytes {
-			// acode refuses to edit so much, as with a capture at every letter.
+			// The result is too large for an edit, as with a capture at every letter.
 			continue
 		}
 		return c, true

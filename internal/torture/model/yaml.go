@@ -40,7 +40,7 @@ func (p Plan) YAML() string {
 			on = append(on, quote(d))
 		}
 		fmt.Fprintf(&b, "  - depends_on: [%s]\n", strings.Join(on, ", "))
-		// Otherwise the id equals acode's default.
+		// An id equal to acode's default is omitted.
 		if t.id != strconv.Itoa(i+1) {
 			fmt.Fprintf(&b, "    id: %s\n", t.id)
 		}

@@ -132,7 +132,7 @@ func (s *Scenario) types(ctx context.Context, a Act) error {
 	s.nobody = before != nil
 	all := []*typed{s.start(ctx, args, a.says)}
 	if a.beside != nil {
-		// The outcome may be known by then.
+		// The session may be over by then.
 		beside := slices.DeleteFunc(slices.Clone(a.beside), func(s string) bool { return s == truthful })
 		s.instant(all[0], a.amid, a.later)
 		all = append(all, s.begin(ctx, s.filled(beside)))
@@ -165,7 +165,7 @@ func (s *Scenario) start(ctx context.Context, args []string, says string) *typed
 // await waits for a process and judges its output.
 func (s *Scenario) await(t *typed) error {
 	if !t.pause(scene.ProcessLimit) {
-		// The loop waits for it next.
+		// The next statement waits for its end.
 		_ = t.cmd.Process.Kill()
 		<-t.done
 		s.Stuck = fmt.Sprintf("acode %s took longer than %v", strings.Join(t.args, " "), scene.ProcessLimit)
