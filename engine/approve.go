@@ -13,9 +13,9 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// approve stops at a human gate. An approval is single use, bound to the step and to a
-// digest of what is asked and of the steps that follow; resuming never grants one
-// (NFR-012).
+// approve stops at a gate for a person. An approval is valid once. It is bound to the
+// step and to a digest of the question and of the following steps. Resuming never grants
+// an approval (NFR-012).
 func (b *branch) approve(ctx context.Context, it *session.Item, step *session.Step) error {
 	question, err := b.asks(ctx, it)
 	if err != nil {
@@ -28,7 +28,7 @@ func (b *branch) approve(ctx context.Context, it *session.Item, step *session.St
 	if b.granted(it, digest) {
 		return b.pass(it, step)
 	}
-	if b.crew.refused(it.ID) { // before it came here
+	if b.crew.refused(it.ID) { // a denial came before this branch reached the gate
 		if no, ok := b.elsewhere(it, digest); ok {
 			return b.deny(it, digest, no)
 		}
@@ -50,7 +50,7 @@ func (b *branch) approve(ctx context.Context, it *session.Item, step *session.St
 	return b.pass(it, step)
 }
 
-// granted reports whether this very question was answered yes for this epoch.
+// granted reports whether a person approved this exact question for this epoch.
 func (b *branch) granted(it *session.Item, digest string) bool {
 	a := b.book.step(it.ID).Approval
 	return a != nil && a.Digest == digest && a.Answer == "granted" && a.For == b.epoch
@@ -60,7 +60,7 @@ func grant(id session.StepID, digest, by string, epoch uint64) session.Draft {
 	return session.Draft{Type: session.ApprovalGranted, Actor: "user", Data: session.ApprovalGrantedData{StepID: id, Digest: digest, By: by, For: epoch}}
 }
 
-// pass queues the gate's intent and receipt: it has no effect of its own.
+// pass queues the gate's intent and receipt, because a gate has no effect of its own.
 func (b *branch) pass(it *session.Item, step *session.Step) error {
 	if !b.inProgress(it) {
 		b.pending = append(b.pending, session.Draft{Type: session.StepStarted, Data: session.StepStartedData{
@@ -70,7 +70,7 @@ func (b *branch) pass(it *session.Item, step *session.Step) error {
 	return nil
 }
 
-// ask makes the question and the waiting durable.
+// ask makes the question and the waiting state durable.
 func (b *branch) ask(ctx context.Context, it *session.Item, question, digest string) error {
 	d := session.StateChangedData{To: session.AwaitingApproval, Reason: session.ReasonApproval}
 	d.Manifest, d.Git = b.snapshot(ctx, d.Reason) // an answer may take days
@@ -81,7 +81,8 @@ func (b *branch) ask(ctx context.Context, it *session.Item, question, digest str
 	return nil
 }
 
-// wait asks whoever is there, and meanwhile takes an answer given from elsewhere.
+// wait asks the person at this process. Meanwhile it also accepts an answer from another
+// process.
 func (b *branch) wait(ctx context.Context, it *session.Item, question, digest string) (Answer, error) {
 	asking, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -127,7 +128,7 @@ func (b *branch) asking(ctx context.Context, ask func() error) error {
 	return ask()
 }
 
-// elsewhere is the answer that a request brought while we asked here.
+// elsewhere returns the answer that a request of another process brought.
 func (b *branch) elsewhere(it *session.Item, digest string) (Answer, bool) {
 	a := b.book.step(it.ID).Approval
 	if a == nil || a.Digest != digest || a.Answer == "" {
@@ -143,7 +144,7 @@ func (b *branch) unanswered(it *session.Item, err error) error {
 	return &stop{code: session.ErrApproval, detail: it.ID.String() + " waits for approval and nobody can be asked here"}
 }
 
-// deny records a no with its reason and pauses; the next resume asks again.
+// deny records a denial with its reason and pauses. The next resume asks again.
 func (b *branch) deny(it *session.Item, digest string, a Answer) error {
 	if b.book.step(it.ID).Approval.Answer != "denied" {
 		b.pending = append(b.pending, session.Draft{Type: session.ApprovalDenied, Actor: "user", Data: session.ApprovalDeniedData{
@@ -156,9 +157,9 @@ func (b *branch) deny(it *session.Item, digest string, a Answer) error {
 	return &stop{to: session.Paused, reason: session.ReasonApproval, code: session.ErrDenied, detail: detail}
 }
 
-// ApprovalDigest binds an approval of gate to its question, to the inputs (the hash of
-// their blob) and to every step after it in order, so that an old yes never answers a new
-// question.
+// ApprovalDigest returns a digest that binds an approval of gate to its question, to the
+// inputs (the hash of their blob) and to every step after it in order. An approval of
+// another question then never matches.
 func ApprovalDigest(p *session.Plan, next session.Continuation, gate session.StepID, question, inputs string) string {
 	h := sha256.New()
 	_, _ = io.WriteString(h, strconv.Quote(question)+" "+inputs+"\n") // a hash never fails to write

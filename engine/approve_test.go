@@ -26,7 +26,7 @@ func (w *world) ledgered(want ...string) {
 	}
 }
 
-// digest of what gated asks at its gate.
+// digest returns the digest of the gate in gated.
 func (w *world) digest() string {
 	next, err := resume.Plan(w.plan, w.sess, nil, resume.Choices{})
 	if err != nil {
@@ -41,10 +41,10 @@ func (w *world) digest() string {
 	return engine.ApprovalDigest(w.plan, next, id("t", "g"), question, w.sess.Inputs)
 }
 
-// asked is the seq of the question that is open.
+// asked returns the seq of the open question.
 func (w *world) asked() uint64 { return w.sess.Steps[id("t", "g")].LastSeq }
 
-// NFR-012: with nobody to ask, a gate stops the session where it waits; a resume alone
+// NFR-012: if no person can be asked, a gate stops the session and waits. A resume alone
 // never passes it.
 func TestApproveNobodyThere(t *testing.T) {
 	w := gated(t)
@@ -58,8 +58,8 @@ func TestApproveNobodyThere(t *testing.T) {
 	w.ledgered("a")
 }
 
-// FR-013: an approval given while nobody executes is used by the next resume without
-// asking, and by no other one.
+// FR-013: an approval given while no process executes is used by the next resume without
+// asking, and by no other.
 func TestApprovedWhileNobodyExecutes(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -77,7 +77,7 @@ func TestApprovedWhileNobodyExecutes(t *testing.T) {
 			w.process().must()
 			digest := w.digest()
 			if c.digest != "" {
-				// The journal takes the answer; the plan that it belonged to is not this
+				// The journal takes the answer, but the plan with that digest is another
 				// one.
 				w.add(session.Draft{Type: session.ApprovalRequested, Data: session.ApprovalRequestedData{StepID: id("t", "g"), Question: "?", Digest: c.digest}})
 				digest = c.digest
@@ -95,23 +95,23 @@ func TestApprovedWhileNobodyExecutes(t *testing.T) {
 	}
 }
 
-// NFR-012: an approval that a resume did not come to use is gone.
+// NFR-012: an approval that a resume did not use is gone.
 func TestApprovalIsSingleUse(t *testing.T) {
 	w := gated(t)
 	w.process().must()
 	w.add(session.Draft{Type: session.ApprovalGranted, Data: session.ApprovalGrantedData{StepID: id("t", "g"), Digest: w.digest(), By: "anna", For: w.sess.Epoch + 1}})
-	w.add(session.Draft{Type: session.ExecutionAcquired, Data: session.ExecutionAcquiredData{Workspace: "/ws"}}) // and then it crashed
+	w.add(session.Draft{Type: session.ExecutionAcquired, Data: session.ExecutionAcquiredData{Workspace: "/ws"}}) // then it crashed
 	wantResult(t, w.process().must(), session.AwaitingApproval, session.ReasonApproval, session.ErrApproval)
 	w.ledgered("a")
 }
 
-// So it can be given again, to the process that executes then.
+// Then it can be given again to the process that executes.
 func TestApprovedAgain(t *testing.T) {
 	w := gated(t)
 	w.process().must()
 	before := session.Request{Kind: session.RequestApprove, Step: id("t", "g"), Digest: w.digest(), Asked: w.asked(), By: "eve"} // put back into the store
 	w.add(session.Draft{Type: session.ApprovalGranted, Data: session.ApprovalGrantedData{StepID: id("t", "g"), Digest: w.digest(), By: "anna", For: w.sess.Epoch + 1}})
-	w.add(session.Draft{Type: session.ExecutionAcquired, Data: session.ExecutionAcquiredData{Workspace: "/ws"}}) // and then it crashed
+	w.add(session.Draft{Type: session.ExecutionAcquired, Data: session.ExecutionAcquiredData{Workspace: "/ws"}}) // then it crashed
 	again := session.Request{Kind: session.RequestApprove, Step: id("t", "g"), Digest: w.digest(), Asked: w.asked(), By: "bob"}
 	w.ask(before, again, again)
 	wantResult(t, w.process().must(), session.Completed, "", "")
@@ -121,7 +121,8 @@ func TestApprovedAgain(t *testing.T) {
 	}
 }
 
-// A no is recorded with its reason and pauses; the next resume asks again.
+// A denial is recorded with its reason and pauses the session. The next resume asks
+// again.
 func TestDenied(t *testing.T) {
 	for reason, want := range map[string]string{"not today": "t/g was denied: not today", "": "t/g was denied"} {
 		w := gated(t)
@@ -145,7 +146,7 @@ func blocks(ctx context.Context, _ string) (engine.Answer, error) {
 	return engine.Answer{}, context.Cause(ctx)
 }
 
-// An answer from elsewhere ends the question here.
+// An answer from another process ends the question here.
 func TestAnsweredFromElsewhere(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -170,7 +171,7 @@ func TestAnsweredFromElsewhere(t *testing.T) {
 				})
 				time.AfterFunc(2*time.Minute, func() {
 					said := session.Request{Kind: c.kind, Step: id("t", "g"), Digest: payload[session.ApprovalRequestedData](w, session.ApprovalRequested).Digest, Asked: w.asked(), By: "carl", Reason: "why"}
-					w.ask(said, said) // saying it again changes nothing
+					w.ask(said, said) // a repeated answer changes nothing
 				})
 				res := p.must()
 				wantResult(t, res, c.state, c.reason, c.code)
@@ -186,8 +187,7 @@ func TestAnsweredFromElsewhere(t *testing.T) {
 	}
 }
 
-// An answer from elsewhere that comes just before the one that is typed here changes
-// nothing.
+// An answer from another process just before the one typed here changes nothing.
 func TestAnsweredHereAndElsewhere(t *testing.T) {
 	for _, kind := range []session.RequestKind{session.RequestApprove, session.RequestDeny} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -209,7 +209,7 @@ func TestAnsweredHereAndElsewhere(t *testing.T) {
 	}
 }
 
-// A yes that was left for a holder who died belongs to the next one.
+// An approval for a process that died counts for the next one.
 func TestApprovalLeftForADeadHolder(t *testing.T) {
 	w := gated(t)
 	w.process().must()
@@ -218,8 +218,8 @@ func TestApprovalLeftForADeadHolder(t *testing.T) {
 	w.ledgered("a", "b")
 }
 
-// So does a no, and one that comes while an earlier step runs: nobody is asked what has
-// been answered. It is used once, as a yes is.
+// A denial counts for the next process too, and so does one that comes while an earlier
+// step runs. No person is asked again. Like an approval it is used once.
 func TestDenialBeforeTheGate(t *testing.T) {
 	for name, left := range map[string]bool{"left_for_a_dead_holder": true, "while_a_step_runs": false} {
 		t.Run(name, func(t *testing.T) {
@@ -253,9 +253,8 @@ func TestDenialBeforeTheGate(t *testing.T) {
 	}
 }
 
-// NFR-012: a yes is of the question that was open when it was given. Put back where the
-// same is asked anew, as by somebody who can write the store and has no key, it is
-// dropped.
+// NFR-012: an approval is only for the question that was open at that time. If a writer
+// without the key puts it back when the same question is asked again, it is dropped.
 func TestApprovalOfAnEarlierQuestion(t *testing.T) {
 	w := gated(t)
 	w.process().must()
@@ -274,7 +273,7 @@ func TestApprovalOfAnEarlierQuestion(t *testing.T) {
 	}
 }
 
-// session cancel before anything started.
+// A session is cancelled before anything started.
 func TestCancelAtABoundary(t *testing.T) {
 	w := gated(t)
 	w.ask(session.Request{Kind: session.RequestCancel})
@@ -283,7 +282,7 @@ func TestCancelAtABoundary(t *testing.T) {
 	w.inOrder("commit acquired + planning + executing", "commit cancelled user")
 }
 
-// The store's errors while an answer or a question is recorded.
+// The store fails while an answer or a question is recorded.
 func TestApproveStoreErrors(t *testing.T) {
 	w := gated(t)
 	w.ask(session.Request{Kind: session.RequestCancel})
@@ -316,7 +315,7 @@ func TestApproveStoreErrors(t *testing.T) {
 	}
 }
 
-// The digest binds an approval to its question and to each step that follows, in order.
+// The digest binds an approval to its question and to each step after it, in order.
 func TestApprovalDigest(t *testing.T) {
 	base := gated(t).digest()
 	same := gated(t)

@@ -7,7 +7,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// took is how long a step took by the journal's own clock; 0 while that is unknown.
+// took returns the duration of a step by the journal's clock. It returns 0 if the step
+// has not ended.
 func took(st *session.StepState) time.Duration {
 	if st == nil || st.EndedUS == 0 {
 		return 0
@@ -15,12 +16,12 @@ func took(st *session.StepState) time.Duration {
 	return time.Duration(st.EndedUS-st.StartedUS) * time.Microsecond
 }
 
-// key names the attempt of it's main operation.
+// key returns the key of an attempt of the step's main operation.
 func (e *Engine) key(it *session.Item, attempt int) string {
 	return session.Key{Session: e.id, Step: it.ID, Operation: session.OpMain, Attempt: attempt}.String()
 }
 
-// begin makes the intent of an attempt durable, then reads the fence before an effect
+// begin makes the intent of an attempt durable, then checks the fence before an effect
 // (E1, E3).
 func (b *branch) begin(ctx context.Context, it *session.Item, d session.StepStartedData) error {
 	d.StepID, d.Kind, d.Attempt, d.Key = it.ID, it.Kind, it.Attempt, b.key(it, it.Attempt)
@@ -31,7 +32,7 @@ func (b *branch) begin(ctx context.Context, it *session.Item, d session.StepStar
 	return b.fence(ctx, it)
 }
 
-// again goes on with an attempt whose intent is durable already.
+// again continues an attempt whose intent is already durable.
 func (b *branch) again(ctx context.Context, it *session.Item) error {
 	if err := b.commit(ctx); err != nil {
 		return err
@@ -40,8 +41,8 @@ func (b *branch) again(ctx context.Context, it *session.Item) error {
 	return b.fence(ctx, it)
 }
 
-// fence reads the fence before a step that may have an effect. One that only looks needs
-// none: its receipt is refused where another process has taken the session over.
+// fence checks the fence before a step that may have an effect. A step that only reads
+// needs no check: its receipt is refused if another process took the session over.
 func (b *branch) fence(ctx context.Context, it *session.Item) error {
 	if it.Kind == session.KindRead || it.Kind == session.KindSearch {
 		return nil
@@ -49,7 +50,7 @@ func (b *branch) fence(ctx context.Context, it *session.Item) error {
 	return b.Journal.Fence(ctx)
 }
 
-// done queues the receipt of a step that worked.
+// done queues the receipt of a step that succeeded.
 func (b *branch) done(it *session.Item, d session.StepCompletedData) {
 	d.StepID, d.Attempt, d.Key, d.EndedUS = it.ID, it.Attempt, b.key(it, it.Attempt), b.overUS
 	b.queue(session.Draft{Type: session.StepCompleted, Data: d}, session.Notice{Kind: session.NoticeCompleted, Item: it})

@@ -13,23 +13,25 @@ import (
 
 const (
 	requestPoll = 200 * time.Millisecond
-	// in which a second signal is waited for
+	// againWindow is how long acode waits for a second signal.
 	againWindow = 600 * time.Millisecond
-	// how often it is looked meanwhile whether the command has ended
+	// endPoll is how often acode checks meanwhile whether the command has ended.
 	endPoll = 50 * time.Millisecond
 )
 
-// await waits for a command. What ends the wait decides what becomes of it:
+// await waits for a command. The event that ends the wait decides about the command:
 //
-//	its own end                           its record is the result
-//	a request to cancel the session       terminate: INT, TERM, KILL, and its record
-//	a signal                              leave: the session pauses, the command runs on; if it
-//	                                      ends within againWindow, or as long as the person is
-//	                                      given on a terminal, that is recorded
-//	a second one within that time         terminate
-//	the end of the session's time         it runs on
-//	a signal or that end, where the
-//	command would end with this process   terminate, at once
+//	the command ends             its record is the result
+//	a request to cancel the      terminate: INT, TERM, KILL; the record says so
+//	  session
+//	a signal                     leave: the session pauses and the command continues.
+//	                             acode records its end within againWindow, or while a
+//	                             person at a terminal may still decide
+//	a second signal meanwhile    terminate
+//	the session's timeout        the command continues
+//	a signal or the timeout,     terminate at once
+//	  when the command would
+//	  end with this process
 func (b *branch) await(ctx context.Context, it *session.Item, key string, wait func(context.Context) (session.CommandRecord, error)) (session.CommandRecord, error) {
 	watched, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -53,14 +55,14 @@ func (b *branch) await(ctx context.Context, it *session.Item, key string, wait f
 		return b.leave(ctx, it, key, sig)
 	case errors.Is(cause, session.ErrTimeout) || errors.Is(cause, context.DeadlineExceeded):
 		if b.endsWithUs(ctx, key) {
-			return b.terminate(ctx, key) // the time that is over is met after its record
+			return b.terminate(ctx, key) // the timeout is handled after the command's record
 		}
 		return rec, outOfTime(b.became(context.WithoutCancel(ctx), it, key))
 	}
 	return rec, cause
 }
 
-// watch ends a wait when somebody asks to cancel the session, and says once that the
+// watch ends a wait when another process asks to cancel the session. It warns once if the
 // command has lost its supervisor.
 func (b *branch) watch(ctx context.Context, cancel context.CancelCauseFunc, it *session.Item, key string) {
 	tick := time.NewTicker(requestPoll)
@@ -76,7 +78,7 @@ func (b *branch) watch(ctx context.Context, cancel context.CancelCauseFunc, it *
 		}
 		requests, err := b.Journal.Requests(ctx)
 		if err != nil {
-			continue // the next Append meets the same store and says what is wrong with it
+			continue // the next Append finds the same problem and reports it
 		}
 		if slices.ContainsFunc(requests, func(r session.Request) bool { return r.Kind == session.RequestCancel }) {
 			cancel(session.ErrCancelled)
@@ -85,8 +87,8 @@ func (b *branch) watch(ctx context.Context, cancel context.CancelCauseFunc, it *
 	}
 }
 
-// alone reports whether a command runs without its supervisor, and says then what that
-// means.
+// alone reports whether a command runs without its supervisor. If so, it warns the
+// person.
 func (b *branch) alone(ctx context.Context, it *session.Item, key string) bool {
 	rec, err := b.Commands.Look(ctx, key)
 	if err != nil || rec.State != session.CommandUnattended {
@@ -101,17 +103,17 @@ func (b *branch) alone(ctx context.Context, it *session.Item, key string) bool {
 // leaving is a command that a branch leaves to its supervisor.
 type leaving struct {
 	it *session.Item
-	// it has no supervisor any more
+	// the command has lost its supervisor
 	alone bool
-	// it would end with this process, unrecorded
+	// the command would end with this process, and its end would not be recorded
 	endsToo bool
 
-	// the wait for a second signal is; nil: after againWindow
+	// closed when the wait for a second signal ends; nil means after againWindow
 	over <-chan struct{}
 }
 
-// leave pauses the session with its commands running on, and gives a second signal a
-// moment.
+// leave pauses the session while its commands continue, and waits a moment for a second
+// signal.
 func (b *branch) leave(ctx context.Context, it *session.Item, key string, sig Interrupted) (session.CommandRecord, error) {
 	bg := context.WithoutCancel(ctx)
 	l := &leaving{it: it, endsToo: b.endsWithUs(ctx, key)}
@@ -134,13 +136,13 @@ func (b *branch) leave(ctx context.Context, it *session.Item, key string, sig In
 	defer tick.Stop()
 	for {
 		select {
-		case <-tick.C: // its service may have been told as a whole to end
+		case <-tick.C: // a service manager may have signalled the whole service
 			if rec, err := b.Commands.Look(bg, key); err == nil && rec.State == session.CommandFinished {
 				return rec, nil
 			}
 			if asked, err := b.Journal.Requests(bg); l.over == nil || err != nil || len(asked) == 0 {
 				continue
-			} // else another process waits for the session
+			} // otherwise another process waits for the session
 		case <-moment:
 		case <-l.over:
 		case <-b.Again:
@@ -151,8 +153,8 @@ func (b *branch) leave(ctx context.Context, it *session.Item, key string, sig In
 	}
 }
 
-// pauses commits the pause of a session all of whose commands are left, and says before
-// what becomes of them.
+// pauses commits the pause of a session that leaves all its commands. Before that it
+// tells the person about them.
 func (b *branch) pauses(ctx context.Context, all []*leaving, halt *stop) error {
 	said := session.Notice{Kind: session.NoticeInfo, Text: "The running command stays with its supervisor; signal again now to end it.",
 		Hint: session.Then("end it later", session.MoveCancelCommand, b.short)}
@@ -183,8 +185,8 @@ func (b *branch) pauses(ctx context.Context, all []*leaving, halt *stop) error {
 	return nil
 }
 
-// endsWithUs reports whether the command would end with this process, unrecorded. One
-// that runs in another PID namespace does not.
+// endsWithUs reports whether the command would end with this process without a record. A
+// command in another PID namespace does not.
 func (b *branch) endsWithUs(ctx context.Context, key string) bool {
 	if !b.Last {
 		return false
@@ -193,8 +195,8 @@ func (b *branch) endsWithUs(ctx context.Context, key string) bool {
 	return err != nil || !rec.Elsewhere
 }
 
-// became says what has become of a command that acode leaves: it may not even have begun.
-// Whether it still runs later, status finds out.
+// became returns a text that says whether a command that acode leaves still runs. The
+// command may not even have begun.
 func (b *branch) became(ctx context.Context, it *session.Item, key string) string {
 	if b.runsOn(ctx, key) {
 		return "; the " + b.what(it, key) + " of " + it.ID.String() + " runs on"
@@ -202,13 +204,13 @@ func (b *branch) became(ctx context.Context, it *session.Item, key string) strin
 	return ""
 }
 
-// runsOn reports whether something runs of what was started under key.
+// runsOn reports whether any process of the command of key runs.
 func (b *branch) runsOn(ctx context.Context, key string) bool {
 	rec, err := b.Commands.Look(ctx, key)
 	return err == nil && slices.Contains([]session.CommandState{session.CommandRunning, session.CommandUnattended, session.CommandLingering}, rec.State)
 }
 
-// what says what of a step runs under key.
+// what returns the name for the operation of key: "command" or "check".
 func (b *branch) what(it *session.Item, key string) string {
 	if key == b.key(it, it.Attempt) {
 		return "command"

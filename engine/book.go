@@ -10,35 +10,35 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// book is the one place that appends to the journal and reads its session. A commit takes
-// along what all branches have handed over by then. It happens on the goroutine of one of
-// them, so that a branch alone waits for no other goroutine.
+// book is the only place that appends to the journal and reads its session. A commit
+// takes the drafts that all branches have handed over so far. It happens on the goroutine
+// of one branch, so that a single branch waits for no other goroutine.
 type book struct {
 	e *Engine
 
-	// held by who commits or reads the session itself
+	// held while a branch commits or reads the session
 	turn sync.Mutex
-	// last seq before a commit that failed; 0 when none did
+	// last seq before a commit that failed; 0 if none failed
 	doubt uint64
-	// of that commit
+	// entries of that commit
 	doubted []*entry
-	// gates that wait for an answer
+	// number of gates that wait for an answer
 	asking int
 
-	// guards what follows
+	// guards the fields below
 	mu    sync.Mutex
 	queue []*entry
-	// the acquisition, with which the first commit begins
+	// the acquisition, which is part of the first commit
 	begin []session.Draft
-	// as of the last commit; those that somebody asked for
+	// steps as of the last commit, but only those that were asked for
 	steps map[session.StepID]session.StepState
-	// likewise, all that the session knows; nil: nobody asked
+	// files that the session knows as of the last commit; nil until asked for
 	files map[string]session.FileState
-	// held while something is shown
+	// held while a notice is shown
 	notify sync.Mutex
 }
 
-// entry is what a branch hands over for one commit.
+// entry holds the drafts that a branch hands over for one commit.
 type entry struct {
 	b      *branch
 	drafts []session.Draft
@@ -50,15 +50,16 @@ func newBook(e *Engine, begin []session.Draft) *book {
 	return &book{e: e, begin: begin, steps: map[session.StepID]session.StepState{}}
 }
 
-// look shows the session as it is between two commits. read keeps nothing of it.
+// look calls read with the session between two commits. read must not keep any part of
+// it.
 func (k *book) look(read func(*session.Session)) {
 	k.turn.Lock()
 	defer k.turn.Unlock()
 	read(k.e.Journal.Session())
 }
 
-// step gives where a step stands; pending when nothing is known of it. It waits for a
-// commit only the first time.
+// step returns the state of a step; pending if the session does not know it. It waits for
+// a running commit only the first time.
 func (k *book) step(id session.StepID) session.StepState {
 	k.mu.Lock()
 	st, known := k.steps[id]
@@ -70,7 +71,7 @@ func (k *book) step(id session.StepID) session.StepState {
 	return st
 }
 
-// fresh notes a step of which nothing is known, as the continuation found.
+// fresh records that the session does not know a step, as the continuation found.
 func (k *book) fresh(id session.StepID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -79,7 +80,7 @@ func (k *book) fresh(id session.StepID) {
 	}
 }
 
-// note keeps where a step stands in s.
+// note stores the state of a step in s.
 func (k *book) note(s *session.Session, id session.StepID) session.StepState {
 	st := session.StepState{StepID: id, Status: session.Pending}
 	if known := s.Steps[id]; known != nil {
@@ -95,8 +96,8 @@ func (k *book) note(s *session.Session, id session.StepID) session.StepState {
 	return st
 }
 
-// known gives the files that the session knows. It waits for a commit only the first
-// time.
+// known returns the files that the session knows. It waits for a running commit only the
+// first time.
 func (k *book) known() []session.FileState {
 	k.mu.Lock()
 	asked := k.files != nil
@@ -116,7 +117,7 @@ func (k *book) known() []session.FileState {
 	return slices.Collect(maps.Values(k.files))
 }
 
-// follow notes what drafts have changed.
+// follow stores the states that drafts changed.
 func (k *book) follow(drafts []session.Draft) {
 	s := k.e.Journal.Session()
 	for _, d := range drafts {
@@ -134,7 +135,7 @@ func (k *book) follow(drafts []session.Draft) {
 	}
 }
 
-// about gives the step that a draft is about, and the files that it makes known.
+// about returns the step of a draft, and the files that the draft makes known.
 func about(d session.Draft) (id session.StepID, files []session.FileState) {
 	switch data := d.Data.(type) {
 	case session.StepStartedData:
@@ -157,14 +158,15 @@ func about(d session.Draft) (id session.StepID, files []session.FileState) {
 	return session.StepID{}, nil
 }
 
-// status says where a step stands.
+// status returns the status of a step.
 func (k *book) status(id session.StepID) (status session.Status) {
 	k.look(func(s *session.Session) { status = s.Status(id) })
 	return status
 }
 
-// commit makes drafts of b durable, which a signal does not cut short: its outcome would
-// be unknown. Where another branch's commit is on its way, the next one takes them along.
+// commit makes drafts of b durable. A signal does not interrupt it, because then the
+// outcome would be unknown. While another branch commits, drafts wait and share the next
+// commit.
 func (k *book) commit(ctx context.Context, b *branch, drafts []session.Draft) error {
 	n := &entry{b: b, drafts: drafts}
 	k.mu.Lock()
@@ -186,8 +188,8 @@ func (k *book) commit(ctx context.Context, b *branch, drafts []session.Draft) er
 	return n.err
 }
 
-// write commits a batch. Where the journal refuses it, each branch's drafts are tried
-// alone, so that a branch loses nothing by the mistake of another one.
+// write commits a batch. If the journal refuses it, write commits the drafts of each
+// branch alone, so that no branch loses drafts by a mistake of another.
 func (k *book) write(ctx context.Context, batch []*entry) {
 	err := k.append(ctx, batch, k.e.Journal.Append)
 	if len(batch) > 1 && refused(err) {
@@ -204,10 +206,10 @@ func (k *book) write(ctx context.Context, batch []*entry) {
 	}
 }
 
-// refused reports whether the journal said no to drafts and is as it was before them.
+// refused reports whether the journal refused drafts and stayed unchanged.
 func refused(err error) bool { return errors.Is(err, session.ErrConflict) }
 
-// append commits a batch in its order, behind the acquisition where that is not durable
+// append commits a batch in its order. The acquisition comes first if it is not durable
 // yet.
 func (k *book) append(ctx context.Context, batch []*entry, to func(context.Context, ...session.Draft) ([]session.Event, error)) error {
 	s := k.e.Journal.Session()
@@ -223,7 +225,7 @@ func (k *book) append(ctx context.Context, batch []*entry, to func(context.Conte
 		for i, d := range n.drafts {
 			if data, ok := d.Data.(session.StateChangedData); ok {
 				if asking = stillAsking(asking, data); asking > 0 && data.To == session.Executing || data.To == state {
-					continue // another gate waits, or waited before
+					continue // another gate waits, or already waited
 				}
 				data.From, state = state, data.To
 				d.Data = data
@@ -244,7 +246,7 @@ func (k *book) append(ctx context.Context, batch []*entry, to func(context.Conte
 	return nil
 }
 
-// stillAsking counts the gates that wait for an answer after a change of the state.
+// stillAsking returns the number of waiting gates after a change of the state.
 func stillAsking(asking int, c session.StateChangedData) int {
 	switch c.To {
 	case session.AwaitingApproval:
@@ -255,7 +257,7 @@ func stillAsking(asking int, c session.StateChangedData) int {
 	return asking
 }
 
-// committed shows and removes what waited for the commit that has just happened (E2).
+// committed shows the notices and removes the outputs that waited for this commit (E2).
 func (k *book) committed(n *entry) error {
 	b, s := n.b, k.e.Journal.Session()
 	k.e.crew.wrote(b, n.drafts)
@@ -276,15 +278,15 @@ func (k *book) committed(n *entry) error {
 	return nil
 }
 
-// show gives a notice.
+// show passes a notice to Notify.
 func (k *book) show(n session.Notice) {
 	k.notify.Lock()
 	defer k.notify.Unlock()
 	k.e.Notify(n)
 }
 
-// answer turns a request of somebody else into an event, or drops it when it no longer
-// fits.
+// answer turns a request of another process into an event. It drops a request that no
+// longer fits.
 func (k *book) answer(ctx context.Context, r session.Request, question string) (denied bool, err error) {
 	k.turn.Lock()
 	defer k.turn.Unlock()
@@ -309,7 +311,7 @@ func (k *book) answering(ctx context.Context, b *branch, request int64, drafts [
 	return k.committed(n)
 }
 
-// willBe is the state of the session once drafts are committed.
+// willBe returns the state of the session after a commit of drafts.
 func (k *book) willBe(drafts []session.Draft) (state session.State) {
 	k.look(func(s *session.Session) { state = s.State })
 	k.mu.Lock()
@@ -322,8 +324,8 @@ func (k *book) willBe(drafts []session.Draft) (state session.State) {
 	return state
 }
 
-// happened reports whether a commit that failed has taken place all the same, as the
-// journal knows now.
+// happened reports whether a failed commit did take place, according to the recovered
+// journal.
 func (k *book) happened() (yes bool, err error) {
 	k.turn.Lock()
 	defer k.turn.Unlock()

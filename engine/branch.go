@@ -8,46 +8,47 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// branch carries out one step at a time. Nothing of it is shared, but that the book reads
-// it while it commits what the branch handed over.
+// branch executes one step at a time. Nothing of it is shared, except that the book reads
+// it during a commit of its drafts.
 type branch struct {
 	*Engine
 
-	// the step at hand
+	// the step that it executes
 	current session.StepID
-	// receipts that the next commit takes along
+	// receipts for the next commit
 	pending []session.Draft
-	// to be shown once they are durable
+	// notices to show once they are durable
 	onCommit []session.Notice
-	// keys whose raw output goes once the receipt is durable
+	// keys whose raw output is removed once the receipt is durable
 	spent []string
-	// those whose last receipt is pending
+	// jobs whose last receipt is pending
 	over []job
-	// the key that Policy answers for; empty: none
+	// the key for which Policy may answer; empty for none
 	answered string
-	// when the command that is about to get its receipt was over, if before that; else 0
+	// when the command ended, if that was before its receipt; otherwise 0
 	overUS int64
-	// how often the command at hand ran again, its outcome unknown, with nobody asked
+	// how often the current command ran again without a person's answer because its
+	// outcome was unknown
 	reran int
 
-	// What follows is the crew's.
+	// The fields below belong to the crew.
 
 	// it works in the workspace
 	admitted bool
-	// it has not come to wait for the command that it is to attach to
+	// it is to attach to a command and does not wait for it yet
 	attaching bool
-	// paths that others changed during a step without a receipt that names none in its
-	// intent
+	// for each step whose intent names no paths: the paths that others changed during the
+	// step
 	meanwhile map[session.StepID]map[string]bool
 }
 
-// newBranch makes a branch of the execution that begins has prepared.
+// newBranch returns a branch of the current execution.
 func (e *Engine) newBranch() *branch { return &branch{Engine: e} }
 
-// errDrained ends a branch at its boundary: another one has ended the session.
+// errDrained ends a branch at its boundary after another branch ended the session.
 var errDrained = errors.New("another step ended the session")
 
-// item carries out one step, which is a copy of an item of the continuation.
+// item executes one step, a copy of an item of the continuation.
 func (b *branch) item(ctx context.Context, it session.Item) error {
 	if err := b.boundary(ctx); err != nil {
 		return err
@@ -80,8 +81,8 @@ func (b *branch) step(ctx context.Context, it *session.Item) error {
 	}
 }
 
-// boundary is where a branch may stop: on a signal, a deadline, the request of somebody
-// else, or since another branch has ended the session.
+// boundary is the point between steps where a branch may stop: for a signal, a deadline,
+// a request, or because another branch ended the session.
 func (b *branch) boundary(ctx context.Context) error {
 	if err := b.requests(ctx); err != nil {
 		return err
@@ -92,7 +93,7 @@ func (b *branch) boundary(ctx context.Context) error {
 	return nil
 }
 
-// requests answers what others ask for.
+// requests answers the requests of other processes.
 func (b *branch) requests(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -109,9 +110,10 @@ func (b *branch) requests(ctx context.Context) error {
 	return nil
 }
 
-// answer turns a request of somebody else into an event, or drops it when it no longer
-// fits. What is pending comes first: it may answer the same question. A request to cancel
-// ends the branch; it is carried out when all have ended.
+// answer turns a request of another process into an event, or drops one that no longer
+// fits. It commits pending drafts first, because they may answer the same question. A
+// request to cancel ends the branch. The session is cancelled when all branches have
+// ended.
 func (b *branch) answer(ctx context.Context, r session.Request) error {
 	if err := b.commit(ctx); err != nil {
 		return err
@@ -139,7 +141,7 @@ type cancelling struct{ request session.Request }
 // Error implements error.
 func (*cancelling) Error() string { return "the session is to be cancelled" }
 
-// queue lets the next commit take a draft along, and shows n after it (E2).
+// queue adds a draft to the next commit, and shows n after it (E2).
 func (b *branch) queue(d session.Draft, n session.Notice) {
 	b.pending = append(b.pending, d)
 	b.onCommit = append(b.onCommit, n)
@@ -158,7 +160,7 @@ func (b *branch) hasEnded(id session.StepID) bool {
 	})
 }
 
-// commit makes everything pending and drafts durable in one transaction.
+// commit makes all pending receipts and drafts durable in one transaction.
 func (b *branch) commit(ctx context.Context, drafts ...session.Draft) error {
 	if err := b.book.commit(ctx, b, append(b.pending, drafts...)); err != nil {
 		return err
@@ -167,5 +169,5 @@ func (b *branch) commit(ctx context.Context, drafts ...session.Draft) error {
 	return nil
 }
 
-// tell gives a notice of what needs no commit.
+// tell shows a notice that needs no commit.
 func (b *branch) tell(n session.Notice) { b.book.show(n) }

@@ -14,7 +14,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// drawBeside is drawPlan with steps that fail, or have the workspace to themselves.
+// drawBeside is drawPlan with steps that fail or that have the workspace alone.
 func drawBeside(t *rapid.T) *session.Plan {
 	p := drawPlan(t)
 	p.OnFailure = session.FailureContinues
@@ -31,7 +31,7 @@ func drawBeside(t *rapid.T) *session.Plan {
 	return p
 }
 
-// ends is all that two sessions of one plan must have in common when they have ended.
+// ends is everything that two ended sessions of one plan must have in common.
 type ends struct {
 	State  session.State
 	Reason session.Reason
@@ -57,8 +57,8 @@ func (w *world) endsAs(res session.Result) ends {
 	return e
 }
 
-// E1 to E7: plans whose tasks touch different files end with any max_parallel and any
-// order of endings as they end one step after another.
+// E1 to E7: plans whose tasks touch different files end in the same way as with one step
+// at a time, for any max_parallel and any order of endings.
 func TestLawAnyOrderEndsAsSerial(t *testing.T) {
 	atOnce := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -94,8 +94,8 @@ func TestLawAnyOrderEndsAsSerial(t *testing.T) {
 	}
 }
 
-// E1 to E7, NFR-005 to NFR-010: and killed at any calls, again and again, they end so
-// too, each effect once.
+// E1 to E7, NFR-005 to NFR-010: they end in the same way even if they are killed at any
+// calls again and again. Each effect happens once.
 func TestLawKilledWithSeveralBranches(t *testing.T) {
 	kills, several := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -143,7 +143,7 @@ func TestLawKilledWithSeveralBranches(t *testing.T) {
 	}
 }
 
-// inBubble runs f where time is synctest's.
+// inBubble runs f with the time of synctest.
 func inBubble(t *testing.T, f func()) {
 	var failed any
 	synctest.Test(t, func(*testing.T) {

@@ -7,17 +7,19 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Cancel ends a session that no process executes, in one commit: what became of each step
-// in progress, then the session's end. Of a command that is over it takes the recorded
-// result, one that runs it ends first, and it records as unknown what it cannot find out,
-// so that no step of a cancelled session is in progress. request is the one that is
-// answered, 0 for none. Files may be nil where the workspace is gone.
+// Cancel ends a session that no process executes, in one commit. It records the outcome
+// of each step in progress, then the end of the session, so that no step of a cancelled
+// session is in progress.
+//
+// It takes the recorded result of a command that has ended, and first terminates one that
+// runs. It records an outcome that it cannot find out as unknown. request is the request
+// to answer; its ID is 0 for none. Files may be nil if the workspace is gone.
 func (e *Engine) Cancel(ctx context.Context, next session.Continuation, request session.Request) error {
 	e.begins(next, nil)
 	return e.newBranch().cancel(ctx, request)
 }
 
-// cancelled is Cancel for the process that executes the session, when all branches have
+// cancelled is Cancel for the process that executes the session, after all branches have
 // ended.
 func (b *branch) cancelled(ctx context.Context, r session.Request) (*stop, error) {
 	b.crew.collect(b)
@@ -47,7 +49,7 @@ func (b *branch) cancel(ctx context.Context, r session.Request) error {
 		To: session.Cancelled, Reason: session.ReasonUser, Detail: r.Reason, Code: session.ErrCancelled}}))
 }
 
-// close queues what became of a step that is in progress when its session is cancelled.
+// close queues the outcome of a step that is in progress when its session is cancelled.
 func (b *branch) close(ctx context.Context, it *session.Item, st session.StepState) error {
 	step := &b.Plan.Tasks[it.Task-1].Steps[it.Step-1]
 	b.overUS = 0
@@ -62,7 +64,7 @@ func (b *branch) close(ctx context.Context, it *session.Item, st session.StepSta
 }
 
 func (b *branch) closeCommand(ctx context.Context, it *session.Item, step *session.Step, key string) error {
-	rec, err := b.Commands.Look(ctx, key) // for other traces the continuation has looked
+	rec, err := b.Commands.Look(ctx, key) // the continuation has looked for other traces
 	if err == nil && b.runsOn(ctx, key) {
 		rec, err = b.terminate(ctx, key)
 	}
@@ -80,7 +82,7 @@ func (b *branch) closeCommand(ctx context.Context, it *session.Item, step *sessi
 		return nil
 	case rec.State == session.CommandFinished:
 		var f *failure
-		it.Action = session.ActionAttach // the receipt says when it was over
+		it.Action = session.ActionAttach // so that the receipt has the time of the end
 		doubt, err = b.take(ctx, it, step, rec)
 		switch {
 		case errors.As(err, &f):
@@ -96,8 +98,9 @@ func (b *branch) closeCommand(ctx context.Context, it *session.Item, step *sessi
 	return b.recordUnknown(ctx, it, rec)
 }
 
-// closeChange records a change of files that was carried out, and as unknown one that was
-// carried out in part: nothing is undone for a session that is over. Temporary files go.
+// closeChange records a change of files that was completely applied. It records a partial
+// one as unknown, because acode undoes nothing for a session that has ended. It removes
+// temporary files.
 func (b *branch) closeChange(ctx context.Context, it *session.Item, st session.StepState) error {
 	d, err := b.intent(ctx, it)
 	if err != nil {

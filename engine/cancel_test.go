@@ -13,7 +13,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// cancel ends the session of w as a process does that executes nothing of it.
+// cancel ends the session of w as a process that does not execute it.
 func (w *world) cancel(files engine.Files) {
 	w.t.Helper()
 	seen, err := (&resume.Resumer{Journal: w, Plan: w.plan, Commands: supervisor{w}}).LookAtCommands(context.Background())
@@ -34,18 +34,18 @@ func (w *world) cancel(files engine.Files) {
 	}
 }
 
-// A cancel takes every recorded result, ends what runs and records that, and records as
-// unknown what it cannot find out.
+// A cancel takes every recorded result. It ends running commands and records that. It
+// records an outcome that it cannot find out as unknown.
 func TestCancelKeepsWhatHappened(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		step     session.Step
 		crashIn  string
 		killsToo bool
-		// the workspace
+		// the workspace is gone
 		gone   bool
 		status session.Status
-		// in the receipt
+		// text in the receipt
 		says string
 	}{
 		{"result", command("s", "ledger X", capturing("V")), "claimed", false, false, session.StepDone, ""},
@@ -87,8 +87,8 @@ func TestCancelKeepsWhatHappened(t *testing.T) {
 	}
 }
 
-// Killed anywhere and then cancelled: no step is in progress, and no effect that took
-// place belongs to a step that counts as pending or as cancelled before its start.
+// A session is killed anywhere and then cancelled. No step is in progress. No effect that
+// took place belongs to a step that is pending or that was cancelled before its start.
 func TestCancelAnywhere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t, drawPlan(t))

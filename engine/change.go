@@ -13,11 +13,11 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// maxQuickPre is the size of a pre-image up to which the receipt before may wait for it
+// maxQuickPre is the largest size of a pre-image for which the receipt before may wait
 // (E4).
 const maxQuickPre = 64 << 10
 
-// maxMade is the size of a post-image up to which it is kept.
+// maxMade is the largest size of a post-image that acode keeps.
 const maxMade = 64 << 10
 
 // change executes a step that changes files.
@@ -37,9 +37,9 @@ func (b *branch) change(ctx context.Context, it *session.Item, step *session.Ste
 		if len(d.Files) > 0 {
 			return b.redo(ctx, it, d, changes)
 		}
-		it.Attempt++ // that one could not even be prepared, so its key stands for nothing
+		it.Attempt++ // that attempt was not even prepared, so its key stands for nothing
 	}
-	if err := b.settleBefore(ctx, it, changes); err != nil {
+	if err := b.commitBefore(ctx, it, changes); err != nil {
 		return err
 	}
 	key := b.key(it, it.Attempt)
@@ -60,9 +60,9 @@ func (b *branch) change(ctx context.Context, it *session.Item, step *session.Ste
 	return b.apply(ctx, it, key)
 }
 
-// settleBefore commits the receipt before when preparing the changes will take its time
-// (E4), and removes what an attempt before this one, given up, left behind.
-func (b *branch) settleBefore(ctx context.Context, it *session.Item, changes []session.Change) error {
+// commitBefore commits the receipt of the step before if preparing the changes takes long
+// (E4). It also removes temporary files of an earlier attempt that was given up.
+func (b *branch) commitBefore(ctx context.Context, it *session.Item, changes []session.Change) error {
 	large := slices.ContainsFunc(changes, func(c session.Change) bool {
 		return max(b.Files.Size(c.Path), b.Files.Size(c.From), b.Files.Size(c.To)) > maxQuickPre
 	})
@@ -81,7 +81,7 @@ func (b *branch) settleBefore(ctx context.Context, it *session.Item, changes []s
 	return b.Files.Tidy(ctx, d.Key, d.Files)
 }
 
-// unprepared records an attempt that failed before anything could be done.
+// unprepared records an attempt that failed before it had any effect.
 func (b *branch) unprepared(ctx context.Context, it *session.Item, step *session.Step, cause error) error {
 	f := fileFailure(cause)
 	if _, ok := f.(*failure); !ok {
@@ -93,8 +93,7 @@ func (b *branch) unprepared(ctx context.Context, it *session.Item, step *session
 	return f
 }
 
-// keep saves the content that the step will make disappear, before its intent is
-// committed.
+// keep saves the content that the step removes, before the intent is committed.
 func (b *branch) keep(ctx context.Context, ts []session.Transition) error {
 	for i, t := range ts {
 		if t.Pre.Absent() || moves(ts, t.Path) {
@@ -113,8 +112,8 @@ func (b *branch) keep(ctx context.Context, ts []session.Transition) error {
 	return nil
 }
 
-// keepMade saves the content that the step makes, where it is short and not in the plan:
-// a person may later want to see what somebody changed in it.
+// keepMade saves the content that the step makes, if it is small and not in the plan.
+// With it, a person can later see how the file was changed.
 func (b *branch) keepMade(ctx context.Context, step *session.Step, ts []session.Transition) error {
 	for i, t := range ts {
 		if t.Post.Absent() || t.From != "" || t.Post.Hash == t.Pre.Hash || t.Post.Size > maxMade || planned(step, t.Post.Hash) {
@@ -128,7 +127,7 @@ func (b *branch) keepMade(ctx context.Context, step *session.Step, ts []session.
 	return nil
 }
 
-// planned reports whether the plan writes just the content with this hash.
+// planned reports whether the plan writes exactly the content with this hash.
 func planned(step *session.Step, hash string) bool {
 	return slices.ContainsFunc(step.Changes, func(c session.Change) bool {
 		if c.Op != session.KindWrite || len(c.Content) > maxMade {
@@ -148,7 +147,7 @@ func (b *branch) stageImage(ctx context.Context, path string, i session.Image) (
 	return ref.Hash, err
 }
 
-// moves reports whether the content at path goes on living somewhere else.
+// moves reports whether the content at path is moved to another path.
 func moves(ts []session.Transition, path string) bool {
 	return slices.ContainsFunc(ts, func(t session.Transition) bool { return t.From == path })
 }
@@ -159,7 +158,7 @@ func (b *branch) apply(ctx context.Context, it *session.Item, key string) error 
 		err = fileFailure(err)
 		var f *failure
 		if errors.As(err, &f) {
-			f.files = files // nobody else has touched them
+			f.files = files // only acode has touched them
 		}
 		return err
 	}
@@ -174,7 +173,7 @@ func wrote(files []session.FileState) []session.FileState {
 	return files
 }
 
-// intent reads what the attempt in progress meant to do.
+// intent reads the intent of the attempt in progress.
 func (b *branch) intent(ctx context.Context, it *session.Item) (session.StepStartedData, error) {
 	var d session.StepStartedData
 	ev, err := b.Journal.Event(ctx, b.book.step(it.ID).StartSeq)
@@ -184,7 +183,7 @@ func (b *branch) intent(ctx context.Context, it *session.Item) (session.StepStar
 	return d, ev.Decode(&d)
 }
 
-// applied records that the files already are what the attempt wanted (FR-025).
+// applied records that the files already are as the attempt intended (FR-025).
 func (b *branch) applied(ctx context.Context, it *session.Item) error {
 	d, err := b.intent(ctx, it)
 	if err != nil {
@@ -216,8 +215,8 @@ func changedMeanwhile(it *session.Item) error {
 		Next:    session.Words("look at the files, then resume again")}
 }
 
-// redo goes on with an attempt that a crash cut short: rolled back first where something
-// of it is there (FR-026), then done under the same key.
+// redo continues an attempt that a crash interrupted. It first rolls back a part that was
+// done (FR-026), then does everything again under the same key.
 func (b *branch) redo(ctx context.Context, it *session.Item, d session.StepStartedData, changes []session.Change) error {
 	if err := b.again(ctx, it); err != nil {
 		return err
@@ -242,8 +241,8 @@ func (b *branch) redo(ctx context.Context, it *session.Item, d session.StepStart
 	return b.apply(ctx, it, d.Key)
 }
 
-// rollBack puts the pre-images of an attempt back. It overwrites content that is neither
-// pre- nor post-image only if that was accepted, and so kept, before it came here.
+// rollBack restores the pre-images of an attempt. It overwrites content that is neither
+// pre-image nor post-image only if a person accepted that content, which is then kept.
 func (b *branch) rollBack(ctx context.Context, it *session.Item, d session.StepStartedData) error {
 	_, foreign, err := b.Files.Inspect(ctx, d.Key, d.Files)
 	if err != nil {
@@ -256,7 +255,7 @@ func (b *branch) rollBack(ctx context.Context, it *session.Item, d session.StepS
 	}
 	kept := map[string]string{}
 	for _, t := range d.Files {
-		if t.Kept != "" { // another path of the same content may have been moved, and so not be kept
+		if t.Kept != "" { // another path of the same content may have been moved and therefore not kept
 			kept[t.Pre.Hash] = t.Kept
 		}
 	}
@@ -265,8 +264,8 @@ func (b *branch) rollBack(ctx context.Context, it *session.Item, d session.StepS
 	})
 }
 
-// knownHash is what the session knows of the content at path; empty: nothing, or that
-// there is none.
+// knownHash returns the hash that the session knows for path. It is empty if the session
+// knows no content there.
 func (b *branch) knownHash(path string) (hash string) {
 	b.book.look(func(s *session.Session) {
 		if f := s.Files[path]; f != nil {
@@ -276,20 +275,21 @@ func (b *branch) knownHash(path string) (hash string) {
 	return hash
 }
 
-// sameTransitions compares what would be done now with the intent, whatever was kept.
+// sameTransitions compares the present transitions with the intent, ignoring kept
+// content.
 func sameTransitions(a, b []session.Transition) bool {
 	return slices.EqualFunc(a, b, func(x, y session.Transition) bool {
 		return x.Path == y.Path && x.Pre == y.Pre && x.Post == y.Post && x.From == y.From
 	})
 }
 
-// handling tells how a step that was in progress is gone on with.
+// handling reports how acode continues a step that was in progress.
 func (b *branch) handling(it *session.Item, a session.Action) {
 	b.tell(session.Notice{Kind: session.NoticeHandling, Item: it, Level: a, Text: it.Why})
 	b.Log.Info("step was in progress", "event", "in_progress", "step", it.ID.String(), "in_progress_action", string(a), "why", it.Why)
 }
 
-// expand fills inputs, and the captures that it can see, into the contents of changes.
+// expand replaces inputs and visible captures in the contents of changes.
 func (b *branch) expand(ctx context.Context, it *session.Item, changes []session.Change) ([]session.Change, error) {
 	var values map[string]string
 	out := slices.Clone(changes)
@@ -309,7 +309,7 @@ func (b *branch) expand(ctx context.Context, it *session.Item, changes []session
 	return out, nil
 }
 
-// captures loads the values that it can see.
+// captures loads the values that the step can see.
 func (b *branch) captures(ctx context.Context, it *session.Item) (map[string]string, error) {
 	values := map[string]string{}
 	for name, by := range b.visible.at(it) {
@@ -326,8 +326,7 @@ func (b *branch) captures(ctx context.Context, it *session.Item) (map[string]str
 	return values, nil
 }
 
-// captured finds the capture of a step whose receipt is durable or goes with the next
-// commit.
+// captured finds the capture of a step whose receipt is durable or pending.
 func (b *branch) captured(by session.StepID) *session.Capture {
 	for _, d := range b.pending {
 		if c, ok := d.Data.(session.StepCompletedData); ok && c.StepID == by {

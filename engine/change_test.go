@@ -11,7 +11,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// group is a step of several changes, and the world it starts in.
+// group is a step of several changes and its initial world.
 func group(t tester) *world {
 	w := newWorld(t, plan(task("t", session.Step{ID: "g", Kind: session.KindChanges, Changes: []session.Change{
 		{Op: session.KindWrite, Path: "a", Content: "new a"}, {Op: session.KindEdit, Path: "b", Old: "old", New: "new"}, {Op: session.KindWrite, Path: "c", Content: "new c"}}})))
@@ -19,7 +19,7 @@ func group(t tester) *world {
 	return w
 }
 
-// torn crashes the group after its first file and gives the world as it is left.
+// torn crashes the group after its first file and returns the resulting world.
 func torn(t tester) *world {
 	w := group(t)
 	w.crashIn, w.crashNth = "apply one", 2
@@ -39,8 +39,8 @@ func (w *world) holds(want map[string]string) {
 	}
 }
 
-// FR-026, FR-028: what is partially written is rolled back first, then done again under
-// the same key.
+// FR-026, FR-028: a partial write is first rolled back, then done again under the same
+// key.
 func TestPartiallyWritten(t *testing.T) {
 	w := torn(t)
 	wantResult(t, w.process().must(), session.Completed, "", "")
@@ -48,8 +48,8 @@ func TestPartiallyWritten(t *testing.T) {
 	w.inOrder("commit acquired", "notice handling t/g rollback", "rollback t/g/main:1 overwriting []", "fence", "effect t/g/main:1", "commit completed t/g/main:1 + completed")
 }
 
-// FR-027, FR-045: foreign content that was accepted is overwritten by a roll-back, or
-// worked on top of as a new attempt.
+// FR-027, FR-045: a roll-back overwrites foreign content that was accepted, or a new
+// attempt works on top of it.
 func TestForeignContentAccepted(t *testing.T) {
 	w := torn(t)
 	w.files["b"] = "somebody else's"
@@ -69,7 +69,8 @@ func TestForeignContentAccepted(t *testing.T) {
 	}
 }
 
-// What nobody accepted is never overwritten: a file that changed after validation pauses.
+// Foreign content that was not accepted is never overwritten. A file that changed after
+// validation pauses the session.
 func TestForeignContentNotAccepted(t *testing.T) {
 	for _, first := range []string{"", "accepted"} {
 		w := torn(t)
@@ -88,7 +89,7 @@ func TestForeignContentNotAccepted(t *testing.T) {
 	}
 }
 
-// A file that changes between its intent and its effect is left alone.
+// A file that changes between its intent and its effect is not touched.
 func TestChangedBeforeApply(t *testing.T) {
 	w := group(t)
 	w.onFence = func() { w.files["b"] = "just now" }
@@ -107,7 +108,7 @@ func done(t tester) *world {
 	return w
 }
 
-// FR-025: what is already applied is recorded, not done again.
+// FR-025: applied changes are recorded, not done again.
 func TestAlreadyApplied(t *testing.T) {
 	w := done(t)
 	wantResult(t, w.process().must(), session.Completed, "", "")
@@ -118,7 +119,7 @@ func TestAlreadyApplied(t *testing.T) {
 	}
 }
 
-// --restart-step rolls back what is already applied and does it again.
+// --restart-step rolls back applied changes and does them again.
 func TestRestartStep(t *testing.T) {
 	w := done(t)
 	p := w.process()
@@ -128,7 +129,7 @@ func TestRestartStep(t *testing.T) {
 	w.inOrder("rollback t/g/main:1 overwriting []", "effect t/g/main:1")
 }
 
-// What was applied when the plan was made may be gone when it is carried out.
+// Changes that were applied when the plan was made may be gone when it is executed.
 func TestAppliedNoLonger(t *testing.T) {
 	w := done(t)
 	p := w.process()
@@ -139,7 +140,7 @@ func TestAppliedNoLonger(t *testing.T) {
 	}
 }
 
-// A step whose attempt in progress would now do something else pauses.
+// The session pauses if the attempt in progress would now do something else.
 func TestRedoThatDiffers(t *testing.T) {
 	w := group(t)
 	w.crashIn, w.crashNth = "fence", 1
@@ -155,8 +156,8 @@ func TestRedoThatDiffers(t *testing.T) {
 	wantResult(t, p.must(), session.Paused, session.ReasonTaskFailed, session.ErrFileStep)
 }
 
-// An attempt that could not even be prepared, and crashed before it could say so, is
-// followed by the next one.
+// An attempt that was not prepared, and crashed before it recorded that, is followed by
+// the next attempt.
 func TestUnpreparedAndCrashed(t *testing.T) {
 	w := newWorld(t, plan(task("t", session.Step{ID: "e", Kind: session.KindEdit, Changes: []session.Change{{Op: session.KindEdit, Path: "f", Old: "x", New: "y"}}})))
 	w.crashIn, w.crashNth = "fence", 1
@@ -169,8 +170,8 @@ func TestUnpreparedAndCrashed(t *testing.T) {
 	w.inOrder("commit acquired + started t/e/main:2", "effect t/e/main:2")
 }
 
-// What that attempt left is removed too where a large file makes what is pending go
-// before.
+// The remains of that attempt are also removed if a large file requires an earlier
+// commit.
 func TestTidyBeforeALargeChange(t *testing.T) {
 	w := newWorld(t, plan(task("t", session.Step{ID: "e", Kind: session.KindEdit, Changes: []session.Change{{Op: session.KindEdit, Path: "f", Old: "x", New: "y"}}})))
 	w.files["f"] = strings.Repeat("z", 64<<10)
@@ -183,7 +184,7 @@ func TestTidyBeforeALargeChange(t *testing.T) {
 	w.inOrder("commit acquired", "tidy", "commit started t/e/main:2", "effect t/e/main:2")
 }
 
-// FR-024: a read that was in progress is repeated under its key, and that is said.
+// FR-024: a read in progress is repeated under its key, and a notice says so.
 func TestReadInProgress(t *testing.T) {
 	w := newWorld(t, plan(task("t", read("r", "f"))))
 	w.files["f"] = "x"
@@ -195,8 +196,8 @@ func TestReadInProgress(t *testing.T) {
 	w.inOrder("notice started t/r", "notice handling t/r retry", "commit completed t/r/main:1 + completed")
 }
 
-// What was carried out whole and cannot be looked at stops the process and fails no step:
-// the next resume finds it applied.
+// If changes were fully applied but cannot be checked, the process stops and no step
+// fails. The next resume finds them applied.
 func TestAppliedAndNotLookedAt(t *testing.T) {
 	w := newWorld(t, plan(task("t", write("f", "f", "new"), command("b", "ledger b"))))
 	w.fails["look at what was applied"] = &session.Error{Code: session.ErrStoreIO, Message: "cannot be looked at"}
@@ -214,7 +215,7 @@ func TestAppliedAndNotLookedAt(t *testing.T) {
 	w.ledgered("b")
 }
 
-// Nor is an attempt continued whose outcome would be another than its intent says.
+// An attempt is not continued if its outcome would differ from its intent.
 func TestRedoWithAnotherOutcome(t *testing.T) {
 	w := newWorld(t, plan(task("t", write("a", "a", "one"))))
 	w.crashIn, w.crashNth = "fence", 1
@@ -227,8 +228,8 @@ func TestRedoWithAnotherOutcome(t *testing.T) {
 	w.holds(map[string]string{})
 }
 
-// What was applied when the plan was made may have been taken back when it is carried
-// out.
+// Changes that were applied when the plan was made may have been undone when it is
+// executed.
 func TestAppliedTakenBack(t *testing.T) {
 	w := newWorld(t, plan(task("t", write("a", "a", "one"))))
 	w.crashIn, w.crashNth = "applied", 1

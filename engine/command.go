@@ -26,9 +26,9 @@ func (b *branch) run(ctx context.Context, it *session.Item, step *session.Step) 
 		if err := b.again(ctx, it); err != nil {
 			return err
 		}
-		return b.settle(ctx, it, step, session.CommandRecord{Key: b.key(it, it.Attempt), State: session.CommandUnknown, Why: b.book.step(it.ID).Message})
+		return b.resolve(ctx, it, step, session.CommandRecord{Key: b.key(it, it.Attempt), State: session.CommandUnknown, Why: b.book.step(it.ID).Message})
 	}
-	if it.Action == session.ActionRetry && it.Status == session.InProgress { // its attempt before was cancelled, or void
+	if it.Action == session.ActionRetry && it.Status == session.InProgress { // the attempt before was cancelled or void
 		b.handling(it, it.Action)
 		b.spent = append(b.spent, b.key(it, it.Attempt-1))
 	}
@@ -55,8 +55,8 @@ func (b *branch) run(ctx context.Context, it *session.Item, step *session.Step) 
 	return b.launch(ctx, it, step)
 }
 
-// launch hands a command whose intent is durable to its supervisor and takes what comes
-// back.
+// launch passes a command whose intent is durable to its supervisor, and records the
+// outcome.
 func (b *branch) launch(ctx context.Context, it *session.Item, step *session.Step) error {
 	req, err := b.request(ctx, it, step.Run)
 	if err != nil {
@@ -74,13 +74,13 @@ func (b *branch) uncertain(it *session.Item) bool {
 	return b.inProgress(it) && b.book.step(it.ID).Status == session.StepUncertain
 }
 
-// ordered reports whether the last attempt of it failed because acode ended its command.
+// ordered reports whether the last attempt failed because acode ended its command.
 func (b *branch) ordered(it *session.Item) bool {
 	st := b.book.step(it.ID)
 	return st.Status == session.StepFailed && st.Code.Ordered()
 }
 
-// commandFailure makes a failed step of a request that the supervisor refused.
+// commandFailure turns a request that the supervisor refused into a failed step.
 func commandFailure(err error) error {
 	switch session.CodeOf(err) {
 	case session.ErrEscape, session.ErrCommand:
@@ -89,7 +89,7 @@ func commandFailure(err error) error {
 	return err
 }
 
-// request builds what the supervisor is asked to run.
+// request returns the request for the supervisor.
 func (b *branch) request(ctx context.Context, it *session.Item, r *session.Run) (session.CommandRequest, error) {
 	values, err := b.captures(ctx, it)
 	if err != nil {
@@ -112,7 +112,7 @@ func (b *branch) request(ctx context.Context, it *session.Item, r *session.Run) 
 	}, nil
 }
 
-// outcome turns the record of a command that is over into a receipt or a question.
+// outcome turns the record of an ended command into a receipt or a question.
 func (b *branch) outcome(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) error {
 	switch rec.State {
 	case session.CommandFinished:
@@ -126,15 +126,15 @@ func (b *branch) outcome(ctx context.Context, it *session.Item, step *session.St
 	return &session.Error{Code: session.ErrInternal, Message: fmt.Sprintf("the supervisor answered with a command that is %s", rec.State), Place: it.ID.String()}
 }
 
-// finished takes the result of a command that is over, or asks what became of it where
-// its record does not say.
+// finished takes the result of an ended command. If its record does not show the outcome,
+// it asks.
 func (b *branch) finished(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) error {
 	if rec.Interruption() != "" {
-		awaitEnd(ctx, ownSignal) // a shutdown reaches acode too: then the next resume decides
+		awaitEnd(ctx, ownSignal) // in a shutdown acode gets a signal too; then the next resume decides
 	}
 	doubt, err := b.take(context.WithoutCancel(ctx), it, step, rec)
 	if doubt != "" {
-		if rec.Why = doubt; rec.Interruption() != "" { // else it did run, and only its output is lost
+		if rec.Why = doubt; rec.Interruption() != "" { // otherwise the command did run, and only its output is lost
 			rec.State = session.CommandUnknown
 		}
 		return b.unknown(ctx, it, step, rec)
@@ -142,10 +142,9 @@ func (b *branch) finished(ctx context.Context, it *session.Item, step *session.S
 	return err
 }
 
-// take keeps the outputs and the files that a finished command changed, and queues its
-// receipt; a failure comes back as an error. doubt says why there can be no receipt: a
-// signal ended the command that acode did not send, or the output is lost, as in a store
-// that came back without it.
+// take stores the outputs and the changed files of a finished command and queues its
+// receipt. A failure is returned as an error. doubt says why there can be no receipt: a
+// signal that acode did not send ended the command, or its output is lost.
 func (b *branch) take(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) (doubt string, err error) {
 	if by := rec.Interruption(); by != "" {
 		return "it was ended by " + by + ", which acode did not send; it may have done its work before", nil
@@ -154,7 +153,7 @@ func (b *branch) take(ctx context.Context, it *session.Item, step *session.Step,
 		return "its output, of which a value is captured, is not whole: " + rec.Lost, nil
 	}
 	captured, uncaptured := "", error(nil)
-	if step.Run.Capture != "" && rec.Exit == 0 { // first: it may be a secret, in all that follows
+	if step.Run.Capture != "" && rec.Exit == 0 { // first, because the value may be a secret in all that follows
 		captured, uncaptured = b.captureText(rec.Key, step.Run.Capture)
 	}
 	result, wrote, last, err := b.result(ctx, rec)
@@ -184,9 +183,10 @@ func (b *branch) take(ctx context.Context, it *session.Item, step *session.Step,
 			return "", err
 		}
 	}
-	// Only now: until there is a receipt, the raw output is all that there is.
+	// Only now: until there is a receipt, the raw output is all that is left of the
+	// command.
 	b.spent = append(b.spent, rec.Key)
-	if step.Run.Capture != "" { // other output is told as it is written; this may hold a secret until it is known
+	if step.Run.Capture != "" { // other output is shown while it is written; this output may hold a secret that is known only now
 		for _, line := range wrote {
 			b.onCommit = append(b.onCommit, session.Notice{Kind: session.NoticeOutput, Item: it, Text: line})
 		}
@@ -202,7 +202,7 @@ func (b *branch) take(ctx context.Context, it *session.Item, step *session.Step,
 	return "", nil
 }
 
-// redacted makes the command lines of descendants fit to be shown.
+// redacted returns command lines of descendants with secrets redacted.
 func (b *branch) redacted(left []string) []string {
 	out := make([]string, len(left))
 	for i, l := range left {
@@ -211,9 +211,8 @@ func (b *branch) redacted(left []string) []string {
 	return out
 }
 
-// judge says what was wrong with a finished command, nil when nothing was. One that was
-// asked to end and says that it has done its work is believed: to run it again would
-// repeat that.
+// judge returns the failure of a finished command, or nil. If a command was asked to end
+// and exits with 0, it has done its work, and running it again would repeat that.
 func judge(r *session.Run, c *session.CommandResult) *failure {
 	switch {
 	case c.StartError != "":
@@ -230,8 +229,8 @@ func judge(r *session.Run, c *session.CommandResult) *failure {
 	return nil
 }
 
-// fate says what became of a command that was to be ended: what may not be signalled runs
-// on.
+// fate returns how a command ended. A process with another user's rights cannot be
+// signalled and continues.
 func fate(ended string, left []string) string {
 	if len(left) == 0 {
 		return ended
@@ -239,9 +238,9 @@ func fate(ended string, left []string) string {
 	return "could not be ended: " + strings.Join(left, ", ") + " runs with another user's rights"
 }
 
-// look keeps what a command left in the workspace, for its receipt. Where that fails, the
-// next resume names as changed what the command did; it must not keep the result from
-// being recorded.
+// look stores the state of the workspace after a command, for its receipt. If that fails,
+// the next resume reports the command's changes as changed files. The failure must not
+// prevent the recording of the result.
 func (b *branch) look(ctx context.Context) (manifest string) {
 	if b.Look == nil {
 		return ""
@@ -259,11 +258,11 @@ func (b *branch) look(ctx context.Context) (manifest string) {
 	return manifest
 }
 
-// changedFiles lists the session's own files that a command changed: their new hashes go
-// into its receipt, and of what has none, since it is no plain file, its times.
+// changedFiles lists the session's own files that a command changed. Their new hashes go
+// into its receipt. A path that is no regular file has no hash, so its times count.
 func (b *branch) changedFiles(ctx context.Context) ([]session.FileState, error) {
 	known := b.book.known()
-	if len(known) == 0 || b.Files == nil { // nil: the workspace of a session that is cancelled is gone
+	if len(known) == 0 || b.Files == nil { // nil if a cancelled session's workspace is gone
 		return nil, nil
 	}
 	now, err := b.Files.Stat(ctx, known)

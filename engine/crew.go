@@ -10,46 +10,47 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// crew are the branches of one execution: who carries out what, who waits for whom, and
-// how it ends. A branch that a stop ended keeps its place: with one place alone, the
-// session stops there.
+// crew holds the branches of one execution: the jobs, their order, and how the execution
+// ends. A branch that stopped keeps its place. With only one place, the session therefore
+// stops there.
 type crew struct {
 	e *Engine
-	// steps that may run at once
+	// how many steps may run at once
 	limit int
 
-	// guards what follows
+	// guards the fields below
 	mu sync.Mutex
-	// something happened that a waiting branch waits for
+	// signalled when a waiting branch may be able to continue
 	change sync.Cond
 
 	// in the order of execution
 	tasks []task
-	// tasks that are not over
+	// number of tasks that have not ended
 	undone int
-	// items whose commands may still run: waited for before anything begins
+	// items whose commands may still run; acode attaches to them before it begins
+	// anything
 	attach []int
-	// the other items that were in progress, in the order of their intents
+	// other items that were in progress, in the order of their intents
 	open []int
 	// tasks that may begin, in the order of execution
 	ready []int
 
 	branches []*branch
-	// branches that have not ended
+	// number of branches that have not ended
 	workers int
-	// those that carry something out
+	// number of branches with a job
 	working int
-	// those with jobs that are over once their receipts are durable
+	// number of branches whose jobs end once their receipts are durable
 	landing int
-	// places that a stop keeps
+	// number of places that stopped branches keep
 	held int
-	// commands that ran before and are not waited for yet
+	// number of commands that ran before and that no branch waits for yet
 	attaching int
 	// commands that their branches leave to the supervisor
 	leaving []*leaving
-	// one of those branches pauses the session
+	// one of those branches is pausing the session
 	pausing bool
-	// it has
+	// the session is paused
 	paused   bool
 	pauseErr error
 
@@ -58,30 +59,30 @@ type crew struct {
 	stops    []placed
 	fatal    error
 	cancel   *cancelling
-	// gates that somebody elsewhere denied while this process executes
+	// gates that another process denied during this execution
 	denied map[session.StepID]bool
 
 	paths pathClaims
 }
 
-// task is what is left of a task of the plan.
+// task is the rest of a task of the plan.
 type task struct {
-	// its items
+	// range of its items
 	first, end int
-	// tasks that it depends on, and items of it in progress, that are not over
+	// number of unfinished tasks that it depends on, plus its unfinished items in
+	// progress
 	waits int
 	// tasks that depend on it
 	needed []int
-	// a step of it, or a task that it depends on, failed
+	// one of its steps, or a task that it depends on, failed
 	failed bool
 }
 
-// job is what a branch takes on: a step that was in progress, or all that is left of a
-// task.
+// job is the work of a branch: a step that was in progress, or the rest of a task.
 type job struct {
 	task  int
 	items []session.Item
-	// a step that was in progress
+	// it is a step that was in progress
 	again bool
 }
 
@@ -98,7 +99,7 @@ func newCrew(e *Engine) *crew {
 	return c
 }
 
-// plan finds out what is to be done first and what waits for what.
+// plan finds the order of the work and its dependencies.
 func (c *crew) plan() {
 	items := c.e.next.Items
 	place := make(map[string]int, len(c.e.Plan.Tasks))
@@ -140,8 +141,8 @@ func (c *crew) plan() {
 	}
 }
 
-// run carries out what is left, b on the goroutine of the caller, and says how it ended:
-// nil when nothing stopped it.
+// run executes the rest of the session, with b on the goroutine of the caller. It returns
+// the stop of the session, or nil if nothing stopped it.
 func (c *crew) run(ctx context.Context, b *branch) (*stop, error) {
 	work, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -180,7 +181,7 @@ func (c *crew) wake() {
 	c.change.Broadcast()
 }
 
-// work lets b do one job after another until nothing is left for it.
+// work lets b execute one job after another until none is left.
 func (c *crew) work(ctx context.Context, cancel context.CancelCauseFunc, b *branch) {
 	for {
 		j, ok, err := c.take(ctx, b)
@@ -191,7 +192,7 @@ func (c *crew) work(ctx context.Context, cancel context.CancelCauseFunc, b *bran
 				c.did(b, j, err != nil)
 				continue
 			}
-			if c.others(b) && !c.keeps(err) { // who ends last leaves it to the commit of the end
+			if c.others(b) && !c.keeps(err) { // the last branch leaves its receipts to the commit of the end
 				err = errors.Join(err, b.commit(ctx))
 			}
 			c.ended(ctx, cancel, b, at, err)
@@ -202,22 +203,22 @@ func (c *crew) work(ctx context.Context, cancel context.CancelCauseFunc, b *bran
 	}
 }
 
-// keeps reports whether the receipt of a branch goes with the end of the session.
+// keeps reports whether the receipt of a branch is committed with the end of the session.
 func (c *crew) keeps(err error) bool {
 	var halt *stop
 	return errors.As(err, &halt) && halt.to == session.Failed
 }
 
-// others reports whether more than one branch carries something out, or can once the
-// receipts of b are durable.
+// others reports whether another branch has a job, or may get one once the receipts of b
+// are durable.
 func (c *crew) others(b *branch) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.working > 1 || len(b.over) > 0
 }
 
-// take gives b its next job, for which it waits; false when there is none any more. What
-// is pending is committed before it waits.
+// take waits for the next job of b and returns it. It returns false when no job is left.
+// It commits pending drafts before it waits.
 func (c *crew) take(ctx context.Context, b *branch) (job, bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -242,7 +243,7 @@ func (c *crew) take(ctx context.Context, b *branch) (job, bool, error) {
 	}
 }
 
-// commits lets b commit what is pending while the crew goes on.
+// commits lets b commit its pending drafts without holding the lock.
 func (c *crew) commits(ctx context.Context, b *branch) error {
 	c.mu.Unlock()
 	defer c.mu.Lock()
@@ -251,7 +252,7 @@ func (c *crew) commits(ctx context.Context, b *branch) error {
 
 func (c *crew) isAttached(j job) bool { return j.again && j.items[0].Action == session.ActionAttach }
 
-// next takes the next job: commands that may still run come first, then what else was in
+// next returns the next job. Commands that may still run come first, then other items in
 // progress.
 func (c *crew) next() (job, bool) {
 	items := c.e.next.Items
@@ -274,7 +275,7 @@ func (c *crew) next() (job, bool) {
 	return job{}, false
 }
 
-// taskOf is the task that item i is of.
+// taskOf returns the task of item i.
 func (c *crew) taskOf(i int) int {
 	at, _ := slices.BinarySearchFunc(c.tasks, i, func(t task, i int) int {
 		switch {
@@ -288,8 +289,8 @@ func (c *crew) taskOf(i int) int {
 	return at
 }
 
-// carryOut does the items of a job. What was in progress has been done before its task is
-// a job.
+// carryOut executes the items of a job. Items in progress were done before their task
+// becomes a job.
 func (c *crew) carryOut(ctx context.Context, b *branch, j job) (at int, err error) {
 	for i := range j.items {
 		it := j.items[i]
@@ -303,8 +304,8 @@ func (c *crew) carryOut(ctx context.Context, b *branch, j job) (at int, err erro
 	return 0, nil
 }
 
-// did lets begin what waited for a job. It is over when its last receipt is durable, or
-// at once where no other branch is there to go ahead of it.
+// did ends a job and lets waiting jobs begin. A job with pending receipts ends when they
+// are durable. With only one branch it ends at once.
 func (c *crew) did(b *branch, j job, failed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -324,17 +325,17 @@ func (c *crew) did(b *branch, j job, failed bool) {
 	c.change.Broadcast()
 }
 
-// over lets begin what waits for a job that is over: what is left of its task, or what
-// depends on that.
+// over lets the work begin that waits for an ended job: the rest of its task, or
+// dependent tasks.
 func (c *crew) over(j job) {
 	if t := &c.tasks[j.task]; !j.again {
-		c.settle(j.task)
+		c.endTask(j.task)
 	} else if t.waits--; t.waits == 0 {
 		c.begins(j.task)
 	}
 }
 
-// landed lets begin what waits for the jobs of b whose last receipt is durable now.
+// landed ends the jobs of b whose last receipt is now durable.
 func (c *crew) landed(b *branch) {
 	if len(b.over) == 0 {
 		return
@@ -349,9 +350,9 @@ func (c *crew) landed(b *branch) {
 	c.change.Broadcast()
 }
 
-// settle lets begin what depends on a task that is over. What depends on one that failed
-// is over too, unless that was ordered to run.
-func (c *crew) settle(at int) {
+// endTask ends a task and lets dependent tasks begin. A task that depends on a failed one
+// ends too, unless Force is set.
+func (c *crew) endTask(at int) {
 	for over := []int{at}; len(over) > 0; {
 		t := &c.tasks[over[0]]
 		over = over[1:]
@@ -376,7 +377,7 @@ func (c *crew) begins(at int) {
 	c.ready = slices.Insert(c.ready, i, at)
 }
 
-// attached says that b waits for the command that it was to attach to.
+// attached records that b now waits for the command that it was to attach to.
 func (c *crew) attached(b *branch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -391,7 +392,7 @@ func (c *crew) reattached(b *branch) {
 	}
 }
 
-// idle ends a branch for which nothing is left.
+// idle ends a branch that has no work left.
 func (c *crew) idle(ctx context.Context, cancel context.CancelCauseFunc, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -402,7 +403,7 @@ func (c *crew) idle(ctx context.Context, cancel context.CancelCauseFunc, err err
 	c.change.Broadcast()
 }
 
-// ended takes up what ended b at the item at.
+// ended ends b with err at the item at.
 func (c *crew) ended(ctx context.Context, cancel context.CancelCauseFunc, b *branch, at int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -414,7 +415,7 @@ func (c *crew) ended(ctx context.Context, cancel context.CancelCauseFunc, b *bra
 	c.change.Broadcast()
 }
 
-// note decides what err of one branch means for the others.
+// note applies the error of one branch to the others.
 func (c *crew) note(ctx context.Context, cancel context.CancelCauseFunc, at int, err error) {
 	var asked *cancelling
 	switch halt := pause(ctx, err); {
@@ -424,13 +425,13 @@ func (c *crew) note(ctx context.Context, cancel context.CancelCauseFunc, at int,
 	case halt != nil:
 		c.stops = append(c.stops, placed{at, halt})
 		c.draining = c.draining || halt.drains()
-	case c.fatal == nil: // of the store: the others meet the same
+	case c.fatal == nil: // an error of the store, which the others meet too
 		c.draining, c.fatal = true, err
 		cancel(err)
 	}
 }
 
-// drains reports whether nothing new begins since a branch ended the session.
+// drains reports whether nothing new begins because a branch ended the session.
 func (c *crew) drains() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -449,7 +450,7 @@ func (c *crew) refused(id session.StepID) bool {
 	return c.denied[id]
 }
 
-// collect gives b all that the others, which have ended, have left pending.
+// collect gives b all pending drafts of the other branches, which have ended.
 func (c *crew) collect(b *branch) {
 	for _, o := range c.branches {
 		c.disown(o, o.pending)
@@ -463,7 +464,7 @@ func (c *crew) collect(b *branch) {
 }
 
 // leave waits until every branch is at a boundary or leaves its command, and until one of
-// those has paused the session with all of them.
+// them has paused the session for all.
 func (c *crew) leave(l *leaving, pause func(all []*leaving) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -27,7 +27,7 @@ func image(files map[string]string, path string) session.Image {
 	return session.Image{Kind: "file", Hash: hash(c), Size: int64(len(c)), Mode: 0o644}
 }
 
-// workspace is one process's way into the files of its world.
+// workspace is the access of one process to the files of its world.
 type workspace struct {
 	w        *world
 	prepared map[string]prepared
@@ -275,10 +275,12 @@ func (f *workspace) Stat(_ context.Context, known []session.FileState) ([]sessio
 	return out, nil
 }
 
-// supervisor runs the commands of a world. It outlives a crash unless the world kills it
-// too. A command is words: ledger X, echo X, env NAME, has X, exit N, write PATH X, chmod
-// PATH, raw QUOTED, repeat N X, spaces, leaves, linger, torn X, unknown, hang, refuse,
-// unstartable, starve, slow, late, beyond, killed, told, back.
+// supervisor runs the commands of a world. It survives a crash unless the world kills it
+// too. The first word of a command says what it does:
+//
+//	ledger X, echo X, env NAME, has X, exit N, write PATH X, chmod PATH, raw QUOTED,
+//	repeat N X, spaces, leaves, linger, torn X, unknown, hang, refuse, unstartable,
+//	starve, slow, late, beyond, killed, told, back
 type supervisor struct{ w *world }
 
 func (c supervisor) Look(_ context.Context, key string) (session.CommandRecord, error) {
@@ -332,7 +334,7 @@ func (c supervisor) Run(ctx context.Context, req session.CommandRequest) (sessio
 	return rec, nil
 }
 
-// do is the command itself.
+// do executes the command.
 func (c supervisor) do(req session.CommandRequest, words []string, rec *session.CommandRecord) {
 	rest := strings.Join(words[1:], " ")
 	c.w.doneKeys[req.Key] = true
@@ -391,7 +393,7 @@ func (c supervisor) do(req session.CommandRequest, words []string, rec *session.
 		rec.Exit, rec.StartError, rec.Starved = -1, "try again", true
 	case "slow":
 		rec.Exit, rec.TimedOut = -1, true
-	case "late": // it was told to end, and says that it found nothing
+	case "late": // it was told to end and reports that it found nothing
 		rec.Exit, rec.TimedOut = 1, true
 	case "back": // the clock was set back meanwhile
 		rec.StartedUS, rec.EndedUS = 30, 10
@@ -429,7 +431,7 @@ func (c supervisor) hang(ctx context.Context, rec session.CommandRecord) (sessio
 	}
 }
 
-// finish ends a command that hangs, from elsewhere.
+// finish ends a command that hangs.
 func (c supervisor) finish(key string) {
 	end := c.end(key)
 	c.w.amend(key, func(rec *session.CommandRecord) { rec.State = session.CommandFinished })
@@ -465,7 +467,7 @@ func (c supervisor) Output(key string) (stdout, stderr io.ReadCloser, err error)
 	return io.NopCloser(&output{w: c.w, Reader: strings.NewReader(c.w.out[key])}), io.NopCloser(strings.NewReader("")), nil
 }
 
-// output is a stream that may fail before it gives anything.
+// output is a stream that may fail at its first read.
 type output struct {
 	io.Reader
 	w     *world
@@ -482,7 +484,7 @@ func (o *output) Read(p []byte) (int, error) {
 	return o.Reader.Read(p)
 }
 
-// Left gives what the script of the world says of the nth look.
+// Left returns the processes that the script of the world has for this call.
 func (c supervisor) Left(context.Context, string) ([]string, error) {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
@@ -501,7 +503,7 @@ func (c supervisor) Forget(key string) error {
 	return nil
 }
 
-// person answers as scripted; nil says nobody is there.
+// person answers as scripted; nil means that no person can be asked.
 type person struct {
 	approve   func(ctx context.Context, question string) (engine.Answer, error)
 	uncertain func(ctx context.Context, why string) (session.OnInterrupt, error)

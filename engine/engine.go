@@ -1,17 +1,19 @@
-// Package engine carries out a continuation: intent, effect, receipt. Each running step
-// has a branch, whose code is a straight line. The book commits what the branches hand
-// over: the receipt of one step and the intent of the next are one commit, so that a step
-// costs one fsync of the store, and steps that run at once share it.
+// Package engine executes a continuation: intent, effect, receipt. Each running step has
+// a branch, whose code is sequential. The book commits the drafts of the branches. The
+// receipt of one step and the intent of the next are one commit, so a step costs one
+// fsync of the store. Steps that run at once share it.
 //
 // Invariants, cited by tests:
 //
 //	E1  No effect begins before its intent is durable.
 //	E2  No ✓ is shown before its receipt is durable.
 //	E3  Just before each effect the epoch is read again (fencing).
-//	E4  A receipt never waits for something slow: then there are two commits.
-//	E5  What cannot be known is never guessed: check, declared policy or a person decide.
+//	E4  A receipt never waits for a slow operation: then there are two commits.
+//	E5  An unknown outcome is never guessed: a check, a declared policy or a person
+//	    decides.
 //	E6  There is one order: that of the journal.
-//	E7  A branch that fails, pauses or waits for a person stops only its own task; on_failure decides about the rest.
+//	E7  A branch that fails, pauses or waits for a person stops only its own task.
+//	    on_failure decides about the rest.
 package engine
 
 import (
@@ -24,9 +26,9 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Engine executes one session. Every field is needed unless it says otherwise. The
-// functions and the adapters are called from several goroutines at once where MaxParallel
-// is above 1, Notify, Look and Snapshot from one at a time.
+// Engine executes one session. A field must be set unless its comment says otherwise. If
+// MaxParallel is above 1, several goroutines call the functions and adapters at once.
+// Only Notify, Look and Snapshot are called by one goroutine at a time.
 type Engine struct {
 	Journal  Journal
 	Blobs    Blobs
@@ -35,52 +37,52 @@ type Engine struct {
 	Person   Person
 	Plan     *session.Plan
 	Policy   Policy
-	// of commands, before inputs, captures and the step's own
+	// Environ is the environment of commands before inputs, captures and the step's own.
 	Environ []string
-	// nil: none were recorded
+	// Inputs may be nil if none were recorded.
 	Inputs *session.Inputs
-	// inputs that are not recorded, as far as they are at hand
+	// Secrets holds the available values of inputs that are not recorded.
 	Secrets map[string]string
 	Notify  func(session.Notice)
-	// for what is shown; journal and log have doors of their own
+	// Redact redacts shown text. Journal and log redact by themselves.
 	Redact func(string) string
-	// Redact for what is too long to be in memory
+	// Masked is Redact for text that is too long for memory.
 	Masked func(io.Reader) io.Reader
-	// called before anything that may hold a captured value is kept or shown; nil: nobody
-	// wants to know
+	// Captured is called before any text is stored or shown that may contain a captured
+	// value. It may be nil.
 	Captured func(name, value string)
 	Log      *slog.Logger
 
-	// MaxParallel is how many steps may run at once; below 1 means 1. Commands that run
-	// already when the session is resumed are all waited for.
+	// MaxParallel is how many steps may run at once; below 1 means 1. acode waits for all
+	// commands that already run when the session is resumed.
 	MaxParallel int
 
-	// Snapshot keeps the manifest of the workspace as it is left and gives its blob and
-	// the git state; status says where a step stands. nil keeps none.
+	// Snapshot stores the manifest of the workspace and returns its blob and the git
+	// state. status returns the status of a step. A nil Snapshot stores none.
 	Snapshot func(ctx context.Context, status func(session.StepID) session.Status) (manifest, git string, err error)
 
-	// Look keeps what differs in the workspace from the last Snapshot or Look, and gives
-	// its blob; empty: nothing does. nil keeps nothing.
+	// Look stores the difference between the workspace and the last Snapshot or Look, and
+	// returns its blob. The blob is empty if nothing differs. A nil Look stores nothing.
 	Look func(context.Context) (manifest string, err error)
 
 	// Again is closed when a second signal asks to end the running commands too.
 	Again <-chan struct{}
 
-	// Last says that commands of this PID namespace end with this process, as they do
-	// with PID 1 of a container. What leaves a command to its supervisor else then ends
-	// it, so that its end is recorded.
+	// Last says that commands of this PID namespace end with this process, as with PID 1
+	// of a container. Then acode ends commands that it would otherwise leave to their
+	// supervisor, so that their end is recorded.
 	Last bool
 
-	// What follows is set when the execution begins.
+	// The fields below are set when the execution begins.
 
-	// never changes
+	// constant during the execution
 	next  session.Continuation
 	id    session.ID
 	short string
-	// under which this process executes
+	// epoch of this execution
 	epoch     uint64
 	workspace string
-	// the hash of the inputs
+	// hash of the inputs
 	inputs string
 	book   *book
 	crew   *crew
@@ -88,34 +90,33 @@ type Engine struct {
 	visible *visible
 	// holds a token while a person is asked
 	persons chan struct{}
-	// around Look and Snapshot
+	// held during Look and Snapshot
 	looking sync.Mutex
 }
 
-// Policy is what a person or the configuration decided beforehand.
+// Policy holds decisions that a person or the configuration made in advance.
 type Policy struct {
-	// --uncertain: of the attempts that were in progress before, instead of on_interrupt;
-	// empty asks
+	// Uncertain (--uncertain) replaces on_interrupt for attempts that were in progress
+	// before; empty asks.
 	Uncertain session.OnInterrupt
-	// run tasks although one that they depend on failed
+	// Force runs tasks even if a task that they depend on failed.
 	Force bool
 
-	// like Uncertain, of one step
+	// Outcomes is like Uncertain for single steps.
 	Outcomes map[session.StepID]session.OnInterrupt
-	// --capture: values that a person gives for commands whose outcome is unknown
+	// Captures (--capture) are a person's values for commands whose outcome is unknown.
 	Captures map[session.StepID]string
 }
 
-// visible answers which captures a step can see.
+// visible finds the captures that a step can see.
 type visible struct {
 	mu sync.Mutex
 	by *session.Visibility
 }
 
-// Execute carries out next from its first open step to the end and returns how it ended;
-// what the result says is durable. begin is committed together with the first intent. An
-// error means that the store itself failed: the session is then as its last commit left
-// it.
+// Execute executes next from its first open step to the end and returns how it ended. The
+// result is durable. begin is committed together with the first intent. An error means
+// that the store failed; the session is then as its last commit left it.
 func (e *Engine) Execute(ctx context.Context, next session.Continuation, begin ...session.Draft) (session.Result, error) {
 	e.begins(next, begin)
 	b := e.newBranch()
@@ -140,7 +141,7 @@ func (e *Engine) Execute(ctx context.Context, next session.Continuation, begin .
 	return result, err
 }
 
-// begins forgets what came before.
+// begins resets the engine for a new execution.
 func (e *Engine) begins(next session.Continuation, begin []session.Draft) {
 	s := e.Journal.Session()
 	e.next, e.id, e.short, e.epoch, e.workspace, e.inputs = next, s.ID, s.Short, s.Epoch, s.Workspace, s.Inputs
@@ -161,9 +162,9 @@ func (e *Engine) begins(next session.Continuation, begin []session.Draft) {
 	}
 }
 
-// unforgotten gives the keys whose raw output a process that was killed just after its
-// last commit had no time to remove: of the newest receipt, and of those that can have
-// been committed with it.
+// unforgotten returns keys whose raw output may still be there, because a process was
+// killed just after its last commit. These are the key of the newest receipt and those
+// that may have been in the same commit.
 func (e *Engine) unforgotten() (keys []string) {
 	e.book.look(func(s *session.Session) {
 		var ended []*session.StepState

@@ -34,8 +34,8 @@ func everyWorld(t tester) *world {
 	return w
 }
 
-// FR-014, FR-017, FR-029, FR-059, E1 to E4: each step of every kind goes intent, effect,
-// receipt, and a receipt shares its commit with the next intent.
+// FR-014, FR-017, FR-029, FR-059, E1 to E4: each step of every kind has an intent, an
+// effect and a receipt. A receipt shares its commit with the next intent.
 func TestExecuteEveryKind(t *testing.T) {
 	w := everyWorld(t)
 	p := w.process()
@@ -56,7 +56,7 @@ func TestExecuteEveryKind(t *testing.T) {
 		"commit acquired + planning + executing + started prepare/look/main:1", "notice started prepare/look",
 		"commit completed prepare/look/main:1 + started prepare/find/main:1", "notice completed prepare/look",
 		"commit completed prepare/find/main:1 + started prepare/note/main:1", "fence", "effect prepare/note/main:1",
-		"stage 6 bytes", // the pre-image is small: the receipt before waits for it
+		"stage 6 bytes", // the pre-image is small, so the receipt before waits for it
 		"commit completed prepare/note/main:1 + started prepare/fix/main:1", "effect prepare/fix/main:1",
 		"stage 5 bytes", "commit completed prepare/fix/main:1 + started prepare/both/main:1",
 		"commit completed prepare/both/main:1 + started build/make/main:1", "fence", "effect build/make/main:1",
@@ -80,8 +80,8 @@ func TestExecuteEveryKind(t *testing.T) {
 	}
 }
 
-// FR-030 to FR-033, NFR-005 to NFR-010: killed at any call to a port, a session ends as
-// an undisturbed one, each effect once. Only a command that was killed with its
+// FR-030 to FR-033, NFR-005 to NFR-010: a session killed at any call to a port ends like
+// an undisturbed one, with each effect once. Only a command that was killed with its
 // supervisor is uncertain (E5).
 func TestCrashAtEveryCall(t *testing.T) {
 	calm := everyWorld(t)
@@ -128,7 +128,7 @@ func TestReceiptDoesNotWaitForALargePreImage(t *testing.T) {
 	w.inOrder("commit completed t/a/main:1", "notice completed t/a", "prepare", "stage 65537 bytes", "commit started t/big/main:1", "effect t/big/main:1")
 }
 
-// E4: nor for the hashing of a large file that is only moved.
+// E4: a receipt does not wait for the hashing of a large file that is only moved.
 func TestReceiptDoesNotWaitForALargeMove(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("a", "ledger a"), session.Step{ID: "big", Kind: session.KindMove,
 		Changes: []session.Change{{Op: session.KindMove, From: "big", To: "moved"}}})))
@@ -137,7 +137,8 @@ func TestReceiptDoesNotWaitForALargeMove(t *testing.T) {
 	w.inOrder("commit completed t/a/main:1", "prepare", "commit started t/big/main:1", "effect t/big/main:1")
 }
 
-// A time-out is reported as one only when it alone keeps a session from being completed.
+// The code is a timeout only if the timeout alone prevents the session from being
+// completed.
 func TestTimeoutAmongOtherFailures(t *testing.T) {
 	for name, c := range map[string]struct {
 		second string
@@ -152,8 +153,7 @@ func TestTimeoutAmongOtherFailures(t *testing.T) {
 	}
 }
 
-// E1, E3, FR-055: a process that was fenced out has no further effect and shows no
-// receipt.
+// E1, E3, FR-055: a fenced process has no further effect and shows no receipt.
 func TestFencedBeforeAnEffect(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -174,7 +174,7 @@ func TestFencedBeforeAnEffect(t *testing.T) {
 	}
 }
 
-// E2: a receipt that could not be committed is not shown, and nothing follows.
+// E2: a receipt whose commit failed is not shown, and nothing follows.
 func TestReceiptThatIsNotDurableIsNotShown(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("a", "ledger a"), command("b", "ledger b"))))
 	p := w.process()
@@ -193,7 +193,7 @@ func TestReceiptThatIsNotDurableIsNotShown(t *testing.T) {
 	}
 }
 
-// A failed step decides by on_failure; FR-065: resume runs it again as a new attempt.
+// on_failure decides after a failed step. FR-065: resume runs it again as a new attempt.
 func TestOnFailure(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -235,8 +235,8 @@ func TestOnFailure(t *testing.T) {
 	}
 }
 
-// A session that a failed step ends is ended by it wherever acode is killed: no resume
-// tries that step again.
+// A failed step that ends the session does so at whichever point acode is killed. No
+// resume tries that step again.
 func TestKilledWhileAFailureEndsTheSession(t *testing.T) {
 	kills := 0
 	for crashed := true; crashed; kills++ {
@@ -255,8 +255,8 @@ func TestKilledWhileAFailureEndsTheSession(t *testing.T) {
 	}
 }
 
-// FR-043: after on_failure continue, the first failure in order of execution is the one
-// told, each time.
+// FR-043: after on_failure continue, the result always names the first failure in order
+// of execution.
 func TestEndingNamesTheFirstFailure(t *testing.T) {
 	for range 20 {
 		w := newWorld(t, &session.Plan{Version: 1, Task: "x", OnFailure: session.FailureContinues, Tasks: []session.Task{
@@ -268,7 +268,7 @@ func TestEndingNamesTheFirstFailure(t *testing.T) {
 	}
 }
 
-// Each ✓ tells how long its step took, by the times of its receipt.
+// Each ✓ shows the duration of its step, from the times of its receipt.
 func TestCompletedNoticesTellTheTime(t *testing.T) {
 	w := everyWorld(t)
 	p := w.process()
@@ -290,8 +290,8 @@ func TestCompletedNoticesTellTheTime(t *testing.T) {
 	}
 }
 
-// What a command leaves running is named after its ✓, and nothing is said where nothing
-// is left.
+// Processes that a command leaves running are listed after its ✓. Without any there is no
+// list.
 func TestLeftRunning(t *testing.T) {
 	for shell, want := range map[string][]string{"leaves": {"77 sleep [redacted]"}, "ledger x": nil} {
 		w := newWorld(t, plan(task("t", command("s", shell))))
@@ -309,8 +309,8 @@ func TestLeftRunning(t *testing.T) {
 	}
 }
 
-// A workspace whose path leads elsewhere between two steps: what was done is recorded,
-// and nothing of the next step is.
+// The path of the workspace leads to another directory between two steps. Finished work
+// is recorded, and the next step does nothing.
 func TestWorkspaceReplaced(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("a", "ledger a"), write("b", "f", "b"))))
 	p := w.process()
@@ -323,8 +323,8 @@ func TestWorkspaceReplaced(t *testing.T) {
 	w.inOrder("effect t/a/main:1", "commit completed t/a/main:1 + paused environment", "effect t/b/main:1")
 }
 
-// What a command did cannot be looked at, as on a file system that went away: no step has
-// failed, and the next resume takes the result.
+// If the files cannot be checked after a command, no step has failed, and the next resume
+// takes the result.
 func TestFilesThatCannotBeLookedAt(t *testing.T) {
 	w := newWorld(t, plan(task("t", write("w", "f", "x"), command("c", "ledger once"))))
 	w.fails["stat"] = &session.Error{Code: session.ErrFileStep, Message: "reading failed"}
@@ -335,7 +335,7 @@ func TestFilesThatCannotBeLookedAt(t *testing.T) {
 	}
 }
 
-// A clock that is set back while a command runs gives it no negative time.
+// If the clock is set back while a command runs, its duration is not negative.
 func TestClockSetBackDuringACommand(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("s", "back"))))
 	wantResult(t, w.process().must(), session.Completed, "", "")
@@ -344,8 +344,8 @@ func TestClockSetBackDuringACommand(t *testing.T) {
 	}
 }
 
-// The receipt of a command that outlived the process that started it says when it ended;
-// of any other its own time does.
+// The receipt of a command that outlived its starting process has the time when the
+// command ended. Any other receipt has its own time.
 func TestReceiptOfAttached(t *testing.T) {
 	for crash, want := range map[string]int64{"claimed": 30, "": 0} {
 		w := newWorld(t, plan(task("t", command("s", "x"))))
@@ -362,7 +362,7 @@ func TestReceiptOfAttached(t *testing.T) {
 	}
 }
 
-// A step fails for each of these, with its own code and message in the receipt.
+// A step fails in each case with its own code and message in the receipt.
 func TestFailedSteps(t *testing.T) {
 	for _, c := range []struct {
 		name, want string
@@ -394,7 +394,7 @@ func TestFailedSteps(t *testing.T) {
 			if res.Next.String() != "[resume abc123]" {
 				t.Errorf("next: got %q", res.Next)
 			}
-			if !strings.Contains(p.log.String(), `"event":"step_failed"`) { // FR-062
+			if !strings.Contains(p.log.String(), `"event":"step_failed"`) {
 				t.Errorf("log: the failure is not in %s", p.log.String())
 			}
 			w.inOrder("commit failed t/s/main:1", "notice failed t/s")
@@ -402,8 +402,8 @@ func TestFailedSteps(t *testing.T) {
 	}
 }
 
-// A limit that keeps a command from starting says nothing of the plan: the session is
-// resumable whatever its policy is, and the next resume tries again.
+// If a limit prevents the start of a command, the plan is not at fault. The session stays
+// resumable with any policy, and the next resume tries again.
 func TestStarvedCommand(t *testing.T) {
 	for _, policy := range []session.OnFailure{session.FailurePauses, session.FailureFails, session.FailureContinues} {
 		w := newWorld(t, plan(task("t", command("a", "starve")), task("u", command("b", "ledger X"))))
@@ -422,8 +422,8 @@ func TestStarvedCommand(t *testing.T) {
 	}
 }
 
-// Captures reach the environment of later commands and the contents of later files; the
-// step's own environment wins.
+// Captures reach the environment of later commands and the contents of later files. The
+// step's own environment takes precedence.
 func TestCaptures(t *testing.T) {
 	w := newWorld(t, plan(
 		task("a", command("v", "echo 1.2.3", capturing("VERSION")), command("again", "env VERSION")),
@@ -446,8 +446,7 @@ func TestCaptures(t *testing.T) {
 	}
 }
 
-// A step sees what was captured before it, not what a later step captures under the same
-// name.
+// A step sees an earlier capture, not that of a later step with the same name.
 func TestCaptureTakenTwice(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("one", "echo 1", capturing("V")), write("first", "first", "${V}"),
 		command("two", "echo 2", capturing("V")), write("second", "second", "${V}"))))
@@ -455,7 +454,7 @@ func TestCaptureTakenTwice(t *testing.T) {
 	w.holds(map[string]string{"first": "1", "second": "2"})
 }
 
-// A step that follows a capture at once sees it, though its receipt is not durable yet.
+// A step right after a capture sees it, although its receipt is not durable yet.
 func TestCaptureOfAPendingReceipt(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("v", "echo x", capturing("V")), write("use", "f", "${V}"))))
 	wantResult(t, w.process().must(), session.Completed, "", "")
@@ -465,7 +464,7 @@ func TestCaptureOfAPendingReceipt(t *testing.T) {
 	w.inOrder("commit completed t/v/main:1 + started t/use/main:1")
 }
 
-// A capture that redaction leaves alone may stand in the journal itself.
+// A capture that redaction does not change may be in the journal itself.
 func TestCaptureByValue(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("v", "echo x", capturing("V")), command("use", "env V"))))
 	p := w.process()
@@ -480,8 +479,7 @@ func TestCaptureByValue(t *testing.T) {
 	}
 }
 
-// The environment of a command is the same each time: what it was given, captures, its
-// own.
+// The environment of a command always has the same order: inherited, captures, its own.
 func TestEnvironmentOrder(t *testing.T) {
 	for range 10 {
 		w := newWorld(t, plan(task("t", command("v", "echo 1", capturing("CB")), command("w", "echo 2", capturing("CA")), command("x", "exit 0", func(r *session.Run) {
@@ -496,7 +494,8 @@ func TestEnvironmentOrder(t *testing.T) {
 	}
 }
 
-// What a person can mend in the workspace is the step's failure, recorded with its code.
+// A problem that a person can fix in the workspace is a failure of the step, recorded
+// with its code.
 func TestFileFailures(t *testing.T) {
 	for code, want := range map[session.Code]session.Code{
 		session.ErrReadOnly: session.ErrReadOnly, session.ErrEscape: session.ErrEscape, "": session.ErrFileStep,
@@ -513,7 +512,7 @@ func TestFileFailures(t *testing.T) {
 	}
 }
 
-// A capture whose blob is damaged stops the session as the store's failure.
+// A capture whose blob is damaged stops the session with an error of the store.
 func TestCaptureLost(t *testing.T) {
 	for _, use := range []session.Step{command("use", "env V"), write("use", "f", "${V}")} {
 		w := newWorld(t, plan(task("t", command("v", "echo x", capturing("V")), use)))
@@ -525,7 +524,7 @@ func TestCaptureLost(t *testing.T) {
 	}
 }
 
-// NFR-013: what is shown and kept of outputs is redacted; long outputs keep their ends.
+// NFR-013: shown and stored outputs are redacted. Long outputs keep their ends.
 func TestOutputs(t *testing.T) {
 	w := newWorld(t, plan(task("t",
 		command("secret", "echo hunter2"), command("long", "repeat 300000 y"), command("longer", "repeat 900000 y"), command("mid", "repeat 5000 z"), command("edge", "repeat 131072 w"), command("two", "repeat 262144 v"))))
@@ -564,7 +563,7 @@ func TestOutputs(t *testing.T) {
 	}
 }
 
-// NFR-013: a secret that the cut goes through leaves no part of itself.
+// NFR-013: no part of a secret at the cut stays.
 func TestCutSecret(t *testing.T) {
 	const half = 128 << 10
 	for _, total := range []int{300_000, 2*half + 3, 900_000} {
@@ -587,8 +586,8 @@ func TestCutSecret(t *testing.T) {
 	}
 }
 
-// A secret that is no text is found before its output is made one, for which what follows
-// it counts too.
+// A secret that is not valid text is found before its output is made valid. The bytes
+// after it matter too.
 func TestSecretThatIsNoText(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("s", "secret"))))
 	w.secret = "a" + bytesSecret + "\x80b"
@@ -598,7 +597,7 @@ func TestSecretThatIsNoText(t *testing.T) {
 	}
 }
 
-// Also of a secret as long as a file of credentials.
+// NFR-013: the same for a secret as long as a file of credentials.
 func TestCutLongSecret(t *testing.T) {
 	const half, total = 128 << 10, 900_000
 	for _, at := range []int{half - 6_000, half - 11_000, total - half - 6_000, total - half - 1_000} {
@@ -615,7 +614,7 @@ func TestCutLongSecret(t *testing.T) {
 	}
 }
 
-// What a command did to the session's own files goes into its receipt (FR-045).
+// Changes of a command to the session's own files are in its receipt (FR-045).
 func TestCommandChangesFilesOfTheSession(t *testing.T) {
 	w := newWorld(t, plan(task("t", write("w", "f", "one"), write("v", "e", "one"), command("c", "write f two"), command("d", "write g three"))))
 	wantResult(t, w.process().must(), session.Completed, "", "")
@@ -643,8 +642,8 @@ func TestCommandChangesFilesOfTheSession(t *testing.T) {
 
 func yes() person { return person{approve: answer(engine.Answer{Granted: true, By: "anna"})} }
 
-// A captured value may be a secret: the redactor learns of it before anything that may
-// hold it is kept or shown.
+// A captured value may be a secret, so the redactor learns it before anything with it is
+// stored or shown.
 func TestCapturedIsLearntFirst(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("a", "echo hush", capturing("V")))))
 	wantResult(t, w.process().must(), session.Completed, "", "")
@@ -654,7 +653,7 @@ func TestCapturedIsLearntFirst(t *testing.T) {
 	}
 }
 
-// A file of the session that a command gave another mode is in its receipt: the next
+// A new mode that a command gives a file of the session is in its receipt, so the next
 // resume does not ask.
 func TestCommandChangesAMode(t *testing.T) {
 	w := newWorld(t, plan(task("t", write("w", "f", "text"), command("c", "chmod f"))))

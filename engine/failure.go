@@ -8,21 +8,21 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// failure is a step that went wrong; its receipt says so and the session's policy
-// decides.
+// failure is the error of a failed step. Its receipt records the failure, and the
+// session's policy decides about the rest.
 type failure struct {
 	code    session.Code
 	message string
-	// who declared it failed; empty: it did fail
+	// who declared the step failed; empty if it did fail
 	by      string
 	command *session.CommandResult
-	// of what the command wrote
+	// last lines of the command's output
 	last  []string
 	files []session.FileState
-	// of the pause; empty means task_failed
+	// reason of the pause; empty means task_failed
 	reason session.Reason
 
-	// of a command: as it left the workspace
+	// manifest of the workspace after a command
 	manifest string
 }
 
@@ -34,8 +34,8 @@ func (f *failure) Error() string {
 	return f.message + " by " + f.by
 }
 
-// starve makes f, of a command that a limit kept from starting, stop the session for a
-// while whatever its policy is: the plan is not at fault.
+// starve changes f if a limit prevented the start of the command. Then the session pauses
+// whatever its policy is, because the plan is not at fault.
 func (f *failure) starve(rec session.CommandRecord) {
 	if !rec.Starved {
 		return
@@ -46,18 +46,19 @@ func (f *failure) starve(rec session.CommandRecord) {
 
 const starvation = "the machine gives acode no more files, processes or memory (ulimit -a)"
 
-// errFailed is a step that failed in a session that continues with other tasks.
+// errFailed is the error of a failed step in a session that continues with other tasks.
 var errFailed = errors.New("the step failed")
 
-// stepError records a failed step and says, as an error, whether the session goes on.
+// stepError records a failed step. The returned error says whether the session continues.
 func (b *branch) stepError(ctx context.Context, it *session.Item, err error) error {
 	var f *failure
 	if !errors.As(err, &f) {
 		return err
 	}
 	b.fail(it, f)
-	// One that ends the session goes with that end: were acode killed between the two, a
-	// resume would try again what must not be.
+	// A failure that ends the session is committed together with that end. If acode were
+	// killed between two commits, a resume would try the step again, which must not
+	// happen.
 	final := b.Plan.OnFailure == session.FailureFails && f.reason == "" && ctx.Err() == nil
 	if !final {
 		if err := b.commit(context.WithoutCancel(ctx)); err != nil {
@@ -81,7 +82,7 @@ func (b *branch) stepError(ctx context.Context, it *session.Item, err error) err
 	return halt
 }
 
-// fail queues the receipt of an attempt that went wrong.
+// fail queues the receipt of a failed attempt.
 func (b *branch) fail(it *session.Item, f *failure) {
 	st := b.book.step(it.ID)
 	b.queue(session.Draft{Type: session.StepFailedEvent, Data: session.StepFailedData{
@@ -90,8 +91,8 @@ func (b *branch) fail(it *session.Item, f *failure) {
 	b.Log.Warn("step failed", "event", "step_failed", "step", it.ID.String(), "code", string(f.code))
 }
 
-// ownSignal is how long acode's own signal may be behind the one that a command ended by,
-// where the whole service was told to end.
+// ownSignal is how much later acode's own signal may arrive than the signal of its
+// command when a whole service is stopped.
 const ownSignal = 100 * time.Millisecond
 
 // awaitEnd waits until ctx ends, at most limit.
@@ -104,9 +105,9 @@ func awaitEnd(ctx context.Context, limit time.Duration) {
 	}
 }
 
-// fileFailure makes a step's failure of what a person can mend in the plan or the
-// workspace; anything else, like a broken store or the end of the context, stays what it
-// is.
+// fileFailure turns an error that a person can fix in the plan or the workspace into a
+// failure of the step. It returns any other error unchanged, such as a broken store or
+// the end of the context.
 func fileFailure(err error) error {
 	code := session.CodeOf(err)
 	switch code {
@@ -122,7 +123,7 @@ func fileFailure(err error) error {
 	return &failure{code: session.ErrFileStep, message: err.Error()}
 }
 
-// ended reports whether err is the end of the session's context, for whatever reason.
+// ended reports whether err means that the session's context ended.
 func ended(err error) bool {
 	var sig Interrupted
 	return errors.As(err, &sig) || errors.Is(err, session.ErrTimeout) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)

@@ -9,8 +9,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// A full disk pauses the session with the room kept for that; nothing acknowledged is
-// lost and nothing is repeated.
+// A full disk pauses the session with the reserved space. Nothing acknowledged is lost
+// and nothing is repeated.
 func TestDiskFull(t *testing.T) {
 	fresh := func() *world {
 		w := newWorld(t, plan(task("t", command("a", "ledger a", capturing("V")), write("f", "f", "new"), command("b", "ledger b"))))
@@ -43,7 +43,7 @@ func TestDiskFull(t *testing.T) {
 				t.Fatalf("%s %d: got %+v, want the reason disk_full", port, n, res)
 			}
 			if port == "apply" {
-				w.inOrder("commit failed t/f/main:1") // nothing was changed, and that is known
+				w.inOrder("commit failed t/f/main:1") // nothing changed, and acode knows that
 			}
 			w.nth = nil
 			ends(w)
@@ -64,7 +64,7 @@ func TestDiskFull(t *testing.T) {
 	ends(w)
 }
 
-// anna answers every gate with yes and counts how often she is asked.
+// anna approves every gate and counts the questions.
 func anna(asked *int, then func()) person {
 	return person{approve: func(context.Context, string) (engine.Answer, error) {
 		*asked++
@@ -79,8 +79,8 @@ func gatedChange(t tester) *world {
 	return w
 }
 
-// A yes that waits for its commit when the disk runs full goes with the pause: wherever
-// the disk runs full, a person is asked once.
+// An approval that waits for its commit when the disk becomes full is committed with the
+// pause. A person is asked only once, at whichever point the disk becomes full.
 func TestDiskFullKeepsAnAnswer(t *testing.T) {
 	for _, port := range []string{"append", "stage", "apply", "prepare", "image"} {
 		for n := 1; ; n++ {
@@ -107,8 +107,8 @@ func TestDiskFullKeepsAnAnswer(t *testing.T) {
 	}
 }
 
-// Where the reserved room holds no more than the pause, the pause alone is committed, and
-// what was pending is found again.
+// If the reserved space is only enough for the pause, acode commits the pause alone and
+// finds pending results again.
 func TestDiskFullBeyondTheReserve(t *testing.T) {
 	w := gatedChange(t)
 	asked := 0
@@ -125,8 +125,8 @@ func TestDiskFullBeyondTheReserve(t *testing.T) {
 	w.ledgered("a", "b")
 }
 
-// A commit that a full disk answers with an error may have happened. What it held is then
-// shown and not committed twice, and a session that it ended has ended.
+// A commit that fails on a full disk may have happened. Then its results are shown and
+// not committed twice, and a session that it ended has ended.
 func TestDiskFullAfterTheCommit(t *testing.T) {
 	for n := 1; ; n++ {
 		w := gatedChange(t)
@@ -159,7 +159,7 @@ func TestDiskFullAfterTheCommit(t *testing.T) {
 	}
 }
 
-// A cancellation that met a full disk and happened all the same is one.
+// A cancellation that met a full disk but was committed counts.
 func TestDiskFullAfterACancellation(t *testing.T) {
 	w := gatedChange(t)
 	w.during = func(w *world, _ string) {
@@ -170,8 +170,8 @@ func TestDiskFullAfterACancellation(t *testing.T) {
 	wantResult(t, p.must(), session.Cancelled, session.ReasonUser, session.ErrCancelled)
 }
 
-// A command's raw output is all that there is of it until a receipt is durable: a full
-// disk that keeps its capture from being staged leaves it where it is.
+// A command's raw output stays until a receipt is durable, also when a full disk prevents
+// the storing of its capture.
 func TestDiskFullKeepsRawOutput(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("a", "echo value", capturing("V")), command("b", "env V"))))
 	w.fails["stage"] = errFull
@@ -182,8 +182,8 @@ func TestDiskFullKeepsRawOutput(t *testing.T) {
 	wantResult(t, w.process().must(), session.Completed, "", "")
 }
 
-// What a group put back when the disk filled is the session's own doing: the receipt has
-// it, so that the next resume does not take it for somebody else's.
+// Files that a group restored when the disk became full are in the receipt. Then the next
+// resume does not take them for foreign changes.
 func TestDiskFullInAGroup(t *testing.T) {
 	w := group(t)
 	w.nth, w.fault = map[string]int{"apply one": 2}, errFull

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// NFR-004: a step costs the same after a resume as in a fresh run: the same commits,
-// looks at the fence and effects. (make bench measures their time.)
+// NFR-004: after a resume a step costs the same as in a fresh run: the same commits,
+// fence checks and effects. make bench measures their time.
 func TestAStepAfterAResumeCostsTheSame(t *testing.T) {
 	p := plan(task("t", command("a", "ledger A"), write("b", "b", "B"), command("c", "ledger C"), write("d", "d", "D")))
 	tail := func(w *world) []string {

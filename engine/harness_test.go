@@ -38,7 +38,7 @@ func (quiet) InProgress(context.Context, session.StepID, []session.FileState) (r
 	return "", nil
 }
 
-// Keep accepts what is there as it is.
+// Keep accepts all changes.
 func (quiet) Keep(_ context.Context, changed []session.ChangedFile) ([]session.FileState, error) {
 	var out []session.FileState
 	for _, c := range changed {
@@ -47,7 +47,7 @@ func (quiet) Keep(_ context.Context, changed []session.ChangedFile) ([]session.F
 	return out, nil
 }
 
-// process is one acode over a world.
+// process is one acode process in a world.
 type process struct {
 	w       *world
 	ctx     context.Context
@@ -63,14 +63,14 @@ type process struct {
 	snap    func(context.Context) (string, string, error)
 	look    func(context.Context) (string, error)
 	next    *session.Continuation
-	// after the continuation is planned, before it is executed
+	// called after planning and before execution
 	between func()
 	shown   []session.Notice
 
 	parallel int
-	// how long it may take; 0: for ever
+	// limit of the execution; 0 for none
 	limit time.Duration
-	// of several branches; nil: one has the world
+	// for several branches; nil if one branch has the world
 	shared *shared
 }
 
@@ -151,7 +151,7 @@ func redact(s string) string {
 	return strings.NewReplacer("hunter2", "[redacted]", longSecret, "[redacted]", bytesSecret, "[redacted]").Replace(s)
 }
 
-// masked is redact for what is read from r.
+// masked is redact for a reader.
 func masked(r io.Reader) io.Reader { return &masking{from: r} }
 
 type masking struct {
@@ -170,13 +170,13 @@ func (m *masking) Read(p []byte) (int, error) {
 	return m.all.Read(p)
 }
 
-// bytesSecret is no text; with a byte more its end would be.
+// bytesSecret is not valid text, but its end would be with one more byte.
 const bytesSecret = "s3cr3t\xff-bytes\xc3"
 
-// longSecret is as long as a file of credentials that somebody put into a variable.
+// longSecret is as long as a file of credentials in a variable.
 var longSecret = strings.Repeat("s3cr3t", 2_000)
 
-// replay forgets everything that is not in the journal, as the end of a process does.
+// replay forgets everything that is not in the journal, like the end of a process.
 func (w *world) replay() {
 	s, _, err := session.Replay(slices.Clone(w.events))
 	if err != nil {
@@ -185,7 +185,7 @@ func (w *world) replay() {
 	w.sess = s
 }
 
-// must runs and wants a result.
+// must runs and fails the test unless there is a result.
 func (p *process) must() session.Result {
 	p.w.t.Helper()
 	res, crashed, err := p.run()
@@ -196,7 +196,7 @@ func (p *process) must() session.Result {
 	return res
 }
 
-// lawful checks the invariants E1, E2 and E3 over all that happened so far.
+// lawful checks the invariants E1, E2 and E3 over the whole trace.
 func (w *world) lawful() {
 	w.t.Helper()
 	durable := map[string]bool{}
@@ -235,14 +235,14 @@ func (w *world) lawful() {
 	}
 }
 
-// following is the operation of the attempt for which that of op was given up.
+// following returns the operation of the attempt that replaced the attempt of op.
 func following(op string) string {
 	i := strings.LastIndexByte(op, ':')
 	n, _ := strconv.Atoi(op[i+1:])
 	return fmt.Sprintf("%s:%d", op[:i], n+1)
 }
 
-// inOrder checks that the trace holds these lines in this order, others between them.
+// inOrder checks that the trace has these lines in this order, with any lines between.
 func (w *world) inOrder(lines ...string) {
 	w.t.Helper()
 	at := 0
@@ -265,7 +265,7 @@ func (w *world) count(prefix string) int {
 	return n
 }
 
-// Plans, written short.
+// Constructors of plans.
 
 func plan(tasks ...session.Task) *session.Plan {
 	return &session.Plan{Version: 1, Task: "test", OnFailure: session.FailurePauses, Tasks: tasks}
@@ -341,7 +341,7 @@ func answer(a engine.Answer) func(context.Context, string) (engine.Answer, error
 	return func(context.Context, string) (engine.Answer, error) { return a, nil }
 }
 
-// snapshots makes of f, which needs to know no step, what an engine calls; nil stays nil.
+// snapshots adapts f, which needs no status, for an engine; nil stays nil.
 func snapshots(f func(context.Context) (string, string, error)) func(context.Context, func(session.StepID) session.Status) (string, string, error) {
 	if f == nil {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// values gives what ${NAME} stands for in a step: declared inputs, params, then the
-// captures that it can see. secrets are the values of those that are not recorded.
+// values returns the values of ${NAME} in a step: declared inputs, params, then visible
+// captures. secrets are the values of inputs that are not recorded.
 func (b *branch) values(ctx context.Context, it *session.Item, secrets map[string]string) (map[string]string, error) {
 	captured, err := b.captures(ctx, it)
 	if err != nil {
@@ -23,8 +23,8 @@ func (b *branch) values(ctx context.Context, it *session.Item, secrets map[strin
 	return values, nil
 }
 
-// asks gives the question of a gate with its values filled in. Secrets stay masked, so
-// that the question is the same for a process that does not have them.
+// asks returns the question of a gate with its values. Secrets stay masked, so that the
+// question is the same for a process that does not have them.
 func (b *branch) asks(ctx context.Context, it *session.Item) (string, error) {
 	question := b.Plan.Tasks[it.Task-1].Steps[it.Step-1].Approve
 	if !strings.Contains(question, "${") {
@@ -37,12 +37,12 @@ func (b *branch) asks(ctx context.Context, it *session.Item) (string, error) {
 	return session.Expand(question, values), nil
 }
 
-// digest binds an approval of it to question and to what a yes lets happen.
+// digest binds an approval of the step to its question and to the following steps.
 func (b *branch) digest(it *session.Item, question string) string {
 	return ApprovalDigest(b.Plan, b.next, it.ID, question, b.inputs)
 }
 
-// at names the steps whose captures it can see.
+// at returns the captures that the step can see, with the steps that captured them.
 func (v *visible) at(it *session.Item) map[string]session.StepID {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Precedence: environment < inputs < params < captures < env. Contents see what is
-// declared.
+// Precedence: environment < inputs < params < captures < env. Contents see only declared
+// names.
 func TestInputsReachCommandsAndContents(t *testing.T) {
 	steps := []session.Step{command("v", "echo 1.2.3", capturing("V"))}
 	for _, name := range []string{"A", "P", "IN", "GONE", "SECRET"} {
@@ -35,8 +35,8 @@ func TestInputsReachCommandsAndContents(t *testing.T) {
 	}
 }
 
-// A question has its values filled in, secrets masked; what a yes lets happen is shown
-// with it.
+// A question has its values, with secrets masked. The steps that an approval allows are
+// shown with it.
 func TestQuestionShowsWhatIsApproved(t *testing.T) {
 	w := gated(t)
 	w.plan.Params = []session.Param{{Name: "VERSION"}, {Name: "SECRET", Secret: true}}

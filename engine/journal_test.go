@@ -14,10 +14,10 @@ import (
 
 const sessionID session.ID = "01890000-0000-7000-8000-000000000001"
 
-// crash is the panic with which a world stops a process in the middle of a port call.
+// crash is the panic with which a world stops a process inside a port call.
 type crash struct{}
 
-// tester is what *testing.T and *rapid.T have in common here.
+// tester has the common methods of *testing.T and *rapid.T.
 type tester interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -25,7 +25,7 @@ type tester interface {
 }
 
 // world is everything that outlives a process: journal, workspace, supervisor. Its trace
-// holds all that happened, in order.
+// lists all events in order.
 type world struct {
 	t    tester
 	plan *session.Plan
@@ -37,49 +37,49 @@ type world struct {
 	clockUS  int64
 	requests []session.Request
 	lastID   int64
-	// processes that took the session over unseen
+	// takeovers of the session that the process has not seen yet
 	fences int
-	// by call: returned once
+	// errors by call that are returned once
 	fails map[string]error
-	// by call: returned each time
+	// errors by call that are returned each time
 	refuses map[string]error
-	// by call: after so many it returns fault, once
+	// number of calls by name after which the call returns fault once
 	nth   map[string]int
 	fault error
-	// drafts that a commit has room for; 0 for any number
+	// how many drafts a commit has space for; 0 for any number
 	most int
 	// commands whose effect took place
 	doneKeys map[string]bool
-	// of the command that ran last
+	// key of the command that ran last
 	lastKey string
-	// likewise
+	// its environment
 	lastEnv []string
 	calls   int
 	// the call that does not return; 0 for none
 	crashAt int
-	// likewise by name, the crashNth one
+	// the same by name, at the call number crashNth
 	crashIn  string
 	crashNth int
 	killsToo bool
-	// of a command that dies with its supervisor: its effect took place
+	// the effect of a command that dies with its supervisor took place
 	happened bool
-	// looks at which processes of a command are seen to run on
+	// number of looks that still see processes of a command
 	left int
 
 	files map[string]string
-	// of files that a command gave another one
+	// modes of files that a command changed
 	modes  map[string]uint32
 	temp   map[string]bool
 	blobs  map[string]string
 	ledger []string
-	// what the command of this name writes
+	// the output of the command with this name
 	secret  string
 	recs    map[string]session.CommandRecord
 	out     map[string]string
 	ends    map[string]chan struct{}
 	onFence func()
 	onRead  func()
-	// while a command runs
+	// called while a command runs
 	during func(w *world, shell string)
 }
 
@@ -94,7 +94,7 @@ func newWorld(t tester, p *session.Plan) *world {
 	return w
 }
 
-// call counts a call to a port and does not return from the one that is to crash.
+// call counts a call to a port. It does not return from the call that crashes.
 func (w *world) call(name string) error {
 	w.reached(name)
 	if w.nth[name] > 0 {
@@ -109,7 +109,7 @@ func (w *world) call(name string) error {
 	return w.refuses[name]
 }
 
-// reached is a point to crash at: a call, or a place inside one.
+// reached marks a point where the process may crash: a call, or a place inside one.
 func (w *world) reached(name string) {
 	if w.dies(name) {
 		panic(crash{})
@@ -130,8 +130,7 @@ func (w *world) note(format string, args ...any) {
 	w.trace = append(w.trace, fmt.Sprintf(format, args...))
 }
 
-// record gives the record of a command, which supervisor and person change while acode
-// looks.
+// record returns the record of a command. Supervisor and person change it concurrently.
 func (w *world) record(key string) (rec session.CommandRecord, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -153,7 +152,7 @@ func (w *world) amend(key string, change func(*session.CommandRecord)) {
 	w.recs[key] = rec
 }
 
-// find gives a key of a command that contains part.
+// find returns a key of a command that contains part.
 func (w *world) find(part string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -185,16 +184,14 @@ func (w *world) add(d session.Draft) session.Event {
 	if _, err := w.sess.Apply(e); err != nil {
 		w.t.Fatalf("Append breaks the rules of a session: %s %s: %v\n%s", d.Type, payload, err, strings.Join(w.trace, "\n"))
 	}
-	w.mu.Lock() // somebody else looks while a question is open
+	w.mu.Lock() // others read while a question is open
 	w.events = append(w.events, e)
 	w.mu.Unlock()
 	return e
 }
 
-// Session implements engine.Journal.
 func (w *world) Session() *session.Session { return w.sess }
 
-// Append implements engine.Journal.
 func (w *world) Append(ctx context.Context, drafts ...session.Draft) ([]session.Event, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -214,11 +211,11 @@ func (w *world) Append(ctx context.Context, drafts ...session.Draft) ([]session.
 		out[i], words[i] = w.add(d), word(d)
 	}
 	w.note("commit %s", strings.Join(words, " + "))
-	w.reached("committed") // after the commit, before anybody hears of it
+	w.reached("committed") // after the commit, before any caller learns of it
 	return out, w.call("reply")
 }
 
-// word is how a draft stands in the trace.
+// word returns the text of a draft in the trace.
 func word(d session.Draft) string {
 	switch x := d.Data.(type) {
 	case session.StepStartedData:
@@ -243,7 +240,7 @@ func word(d session.Draft) string {
 	return string(d.Type)
 }
 
-// short is a key without version and session.
+// short returns a key without version and session.
 func short(key string) string {
 	if parts := strings.Split(key, ":"); len(parts) == 4 {
 		return parts[2] + ":" + parts[3]
@@ -251,7 +248,6 @@ func short(key string) string {
 	return key
 }
 
-// Fence implements engine.Journal.
 func (w *world) Fence(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -269,7 +265,6 @@ func (w *world) Fence(ctx context.Context) error {
 	return nil
 }
 
-// Event implements engine.Journal.
 func (w *world) Event(_ context.Context, seq uint64) (session.Event, error) {
 	if err := w.call("event"); err != nil {
 		return session.Event{}, err
@@ -280,8 +275,7 @@ func (w *world) Event(_ context.Context, seq uint64) (session.Event, error) {
 	return w.events[seq-1], nil
 }
 
-// Requests implements engine.Journal. It may be called while a command runs, so it is no
-// point to crash at.
+// Requests may be called while a command runs, so it is no point to crash at.
 func (w *world) Requests(context.Context) ([]session.Request, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -291,7 +285,7 @@ func (w *world) Requests(context.Context) ([]session.Request, error) {
 	return slices.Clone(w.requests), nil
 }
 
-// ask leaves requests, all of them at once.
+// ask leaves all requests at once.
 func (w *world) ask(requests ...session.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -302,7 +296,6 @@ func (w *world) ask(requests ...session.Request) {
 	}
 }
 
-// AppendAnswering implements engine.Journal.
 func (w *world) AppendAnswering(ctx context.Context, id int64, drafts ...session.Draft) ([]session.Event, error) {
 	if err := w.call("answer"); err != nil {
 		return nil, err
@@ -317,13 +310,11 @@ func (w *world) AppendAnswering(ctx context.Context, id int64, drafts ...session
 	return out, nil
 }
 
-// Recover implements engine.Journal.
 func (w *world) Recover(context.Context) error {
 	w.note("recover")
 	return w.call("recover")
 }
 
-// Stage implements engine.Blobs.
 func (w *world) Stage(_ context.Context, r io.Reader, size int64) (session.BlobRef, error) {
 	if err := w.call("stage"); err != nil {
 		return session.BlobRef{}, err
@@ -341,12 +332,10 @@ func (w *world) Stage(_ context.Context, r io.Reader, size int64) (session.BlobR
 	return session.BlobRef{Hash: h, Bytes: size}, nil
 }
 
-// StageMasked implements engine.Blobs.
 func (w *world) StageMasked(ctx context.Context, r io.Reader, size int64) (session.BlobRef, error) {
 	return w.Stage(ctx, r, size)
 }
 
-// Open implements engine.Blobs.
 func (w *world) Open(_ context.Context, h string) (io.ReadCloser, error) {
 	if err := w.call("open"); err != nil {
 		return nil, err

@@ -10,20 +10,20 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// leftWait is how long acode waits unasked for what a command left running, where its
-// step has no timeout.
+// leftWait is how long acode waits for the remaining processes of a command when no
+// person can be asked and the step has no timeout.
 const leftWait = time.Minute
 
-// outlive waits for what still runs of a command whose outcome is unknown: what it does
-// may change the answer. A person chooses to wait or to decide now. Where acode cannot
-// ask, it waits as long as the step may take and then stops with ErrUncertain and the
-// list. An answer that was given beforehand decides now.
+// outlive waits for the remaining processes of a command whose outcome is unknown,
+// because they may change the answer. A person chooses to wait or to decide now. If acode
+// cannot ask, it waits for the timeout of the step, then stops with ErrUncertain and the
+// list of processes. An answer given in advance decides at once.
 func (b *branch) outlive(ctx context.Context, it *session.Item, step *session.Step, key string) error {
 	if by, _ := b.declared(it, step.Run, key); by == "person" {
 		return nil
 	}
 	left, err := b.Commands.Left(ctx, key)
-	if err == nil && len(left) > 0 { // what is just ending is worth no question
+	if err == nil && len(left) > 0 { // do not ask about processes that are just ending
 		if awaitEnd(ctx, requestPoll); ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -56,14 +56,14 @@ func (b *branch) outlive(ctx context.Context, it *session.Item, step *session.St
 	return b.untilNone(ctx, it, key, limit)
 }
 
-// leaves reports whether something of the command of key is seen to run.
+// leaves reports whether any process of the command of key runs.
 func (b *branch) leaves(ctx context.Context, key string) bool {
 	left, err := b.Commands.Left(ctx, key)
 	return err == nil && len(left) > 0
 }
 
-// untilNone waits until nothing runs of the command of key, at most limit; 0 means
-// without limit.
+// untilNone waits until no process of the command of key runs, at most limit; 0 means no
+// limit.
 func (b *branch) untilNone(ctx context.Context, it *session.Item, key string, limit time.Duration) error {
 	var over <-chan time.Time
 	if limit > 0 {
@@ -90,7 +90,8 @@ func (b *branch) untilNone(ctx context.Context, it *session.Item, key string, li
 	}
 }
 
-// stillLeft stops the session before a decision that what still runs could make wrong.
+// stillLeft stops the session before a decision that the remaining processes could make
+// wrong.
 func (b *branch) stillLeft(ctx context.Context, it *session.Item, key string) error {
 	left, err := b.Commands.Left(ctx, key)
 	if err != nil || len(left) == 0 {

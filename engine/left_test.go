@@ -18,13 +18,13 @@ func chooses(wait bool) func(context.Context) (bool, error) {
 
 func lasting(d time.Duration) func(*session.Run) { return func(r *session.Run) { r.Timeout = d } }
 
-// E5: nothing is decided about a command while what it started still runs, unless a
-// person wants to. Where acode cannot ask it waits as long as the step may take, then
-// stops with the list.
+// E5: nothing is decided about a command while its processes still run, unless a person
+// wants to. If acode cannot ask, it waits for the timeout of the step, then stops with
+// the list.
 func TestUncertainWhileSomethingRuns(t *testing.T) {
 	const forever = 1 << 30
 	for name, c := range map[string]struct {
-		// at which processes are seen
+		// number of looks that see processes
 		looks  int
 		with   []func(*session.Run)
 		person person
@@ -48,7 +48,7 @@ func TestUncertainWhileSomethingRuns(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, plan(task("t", command("s", "torn X", c.with...))))
 				w.happened = true
-				if c.flag != "" { // it answers for what was in progress before
+				if c.flag != "" { // the answer is for steps that were in progress before
 					w.crashIn, w.crashNth, w.killsToo = "claimed", 1, true
 					if _, crashed, err := w.process().run(); !crashed || err != nil {
 						t.Fatalf("Execute: got %v, crashed %v", err, crashed)
@@ -83,7 +83,7 @@ func TestUncertainWhileSomethingRuns(t *testing.T) {
 // requestPoll is how often the engine looks.
 const requestPoll = 200 * time.Millisecond
 
-// A signal, and a request to cancel, end the wait.
+// A signal or a request to cancel ends the wait.
 func TestUncertainWhileSomethingRunsInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, plan(task("t", command("s", "torn X"))))

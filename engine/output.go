@@ -14,17 +14,18 @@ import (
 )
 
 const (
-	// of what a command wrote that a receipt keeps, and that is delivered
+	// maxReceipt limits the output in a receipt, which is delivered.
 	maxReceipt = 256 << 10
-	// of the output of a failed command
+	// shownLines limits the lines that are shown of a failed command's output.
 	shownLines = 20
-	// of these lines
+	// shownBytes limits the bytes of these lines.
 	shownBytes = 4 << 10
-	// of each output that whoever wants more is shown
+	// wroteLines limits the lines of each output that acode shows on request.
 	wroteLines = 200
 )
 
-// captureFailure tells an output that cannot be captured from one that could not be read.
+// captureFailure returns a failure if the output cannot be captured, and an error if it
+// could not be read.
 func captureFailure(err error) (*failure, error) {
 	if err == nil || session.CodeOf(err) != session.ErrCommand {
 		return nil, err
@@ -32,8 +33,8 @@ func captureFailure(err error) (*failure, error) {
 	return &failure{code: session.ErrCommand, message: err.Error()}, nil
 }
 
-// result keeps what the command wrote; wrote is the end of both outputs, last that of its
-// standard error, or of its standard output where that is empty.
+// result stores the output of the command. wrote is the end of both outputs. last is the
+// end of its standard error, or of its standard output if standard error is empty.
 func (b *branch) result(ctx context.Context, rec session.CommandRecord) (c *session.CommandResult, wrote, last []string, err error) {
 	c = &session.CommandResult{
 		Exit: rec.Exit, Signal: rec.Signal, TimedOut: rec.TimedOut, Cancelled: rec.Cancelled,
@@ -45,8 +46,8 @@ func (b *branch) result(ctx context.Context, rec session.CommandRecord) (c *sess
 	}
 	defer stdout.Close()
 	defer stderr.Close()
-	// Standard error, where it is apart, gets up to half of the room, standard output
-	// what that leaves.
+	// A separate standard error gets up to half of the space, and standard output gets
+	// the rest.
 	errText, err := b.keepEnds(ctx, stderr, maxReceipt/2, &c.Stderr)
 	if err != nil {
 		return nil, nil, nil, err
@@ -63,8 +64,8 @@ func (b *branch) result(ctx context.Context, rec session.CommandRecord) (c *sess
 	return c, wrote, last, nil
 }
 
-// keepEnds keeps head and tail of an output, half of limit each, and gives them; also all
-// of it, apart, where that is more, or no text.
+// keepEnds stores the head and tail of an output, half of limit each, and returns them.
+// It also stores the whole output as a blob if that is longer or is not valid text.
 func (b *branch) keepEnds(ctx context.Context, from io.Reader, limit int, to *session.Output) (text string, err error) {
 	raw := &counted{Reader: from}
 	masked := b.Masked(raw)
@@ -87,8 +88,8 @@ func (b *branch) keepEnds(ctx context.Context, from io.Reader, limit int, to *se
 	return text, nil
 }
 
-// lastWrote gives the end of what a command wrote of which there is no receipt: of its
-// standard output, then of its standard error. What cannot be read is left out.
+// lastWrote returns the last lines of a command without a receipt: of its standard
+// output, then of its standard error. It leaves out output that it cannot read.
 func (b *branch) lastWrote(key string) (last []string) {
 	stdout, stderr, err := b.Commands.Output(key)
 	if err != nil {
@@ -106,15 +107,15 @@ func (b *branch) lastWrote(key string) (last []string) {
 	return last
 }
 
-// ends takes a text that is masked, and keeps its first and last limit/2 bytes, or all of
-// it where that is not more.
+// ends receives masked text. It keeps the first and last limit/2 bytes, or all of it if
+// that is not more than limit.
 type ends struct {
 	limit int
 	// up to limit/2
 	head []byte
-	// what came after it; the last of it where that is more than limit
+	// text after head; only the end of it if there is more than limit
 	tail []byte
-	// some of it was left out
+	// some text was dropped
 	left bool
 }
 
@@ -130,24 +131,24 @@ func (e *ends) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// cut reports whether the middle is left out.
+// cut reports whether the middle is missing.
 func (e *ends) cut() bool { return e.left || len(e.head)+len(e.tail) > e.limit }
 
-// text gives what is kept, cleaned, of which the middle may be cut.
+// text returns the kept text, cleaned. cut is true if the middle is missing.
 func (e *ends) text(clean func(string) string) (text string, cut bool) {
 	head, tail := string(e.head), string(e.tail)
 	if !e.cut() {
 		if text = clean(head + tail); len(text) <= e.limit {
 			return text, false
 		}
-		head, tail = text, text // of what is no text, which cleaning makes longer
+		head, tail = text, text // cleaning makes invalid text longer
 	}
 	half := e.limit / 2
 	head, tail = clean(head), clean(tail)
 	return clean(head[:min(len(head), half)] + "\n[acode: the middle was left out]\n" + tail[max(0, len(tail)-half):]), true
 }
 
-// counted counts what is read of a command's output.
+// counted counts the bytes read from a command's output.
 type counted struct {
 	io.Reader
 	bytes int64
@@ -174,7 +175,7 @@ func (b *branch) keepCapture(ctx context.Context, name, value string) (*session.
 	return &session.Capture{Name: name, Blob: ref}, err
 }
 
-// captureText gives that value, of which Captured learns.
+// captureText returns the captured value and passes it to Captured.
 func (b *branch) captureText(key, name string) (string, error) {
 	stdout, stderr, err := b.Commands.Output(key)
 	if err != nil {
@@ -193,10 +194,10 @@ func (b *branch) captureText(key, name string) (string, error) {
 	return value, err
 }
 
-// inlineOutput is how much of an output stands in its receipt; more becomes a blob.
+// inlineOutput is how much output a receipt holds; more becomes a blob.
 const inlineOutput = 2 << 10
 
-// output keeps text, already cut if it had to be, as a receipt holds it.
+// output stores text as a receipt holds it. cut says that the text was shortened.
 func (b *branch) output(ctx context.Context, text string, size int64, cut bool) (*session.Output, error) {
 	text = b.clean(text)
 	out := &session.Output{Bytes: size, Cut: cut}
@@ -209,9 +210,9 @@ func (b *branch) output(ctx context.Context, text string, size int64, cut bool) 
 	return out, err
 }
 
-// clean makes raw output fit to be kept and shown.
+// clean makes raw output valid text and redacts it.
 func (b *branch) clean(text string) string {
-	if !utf8.ValidString(text) { // a secret need be no text either, and is found as it was written
+	if !utf8.ValidString(text) { // a secret may be invalid text too, and must be found in its raw form
 		text = strings.ToValidUTF8(b.Redact(text), "�")
 	}
 	return b.Redact(text)

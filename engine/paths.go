@@ -7,16 +7,16 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// pathClaims says which intents are open on which paths: no two on one path at the same
-// time.
+// pathClaims records the open intents on paths. No two steps have an intent on one path
+// at the same time.
 type pathClaims struct {
 	by map[string]session.StepID
 	of map[session.StepID][]string
-	// steps that work in the workspace
+	// number of steps that work in the workspace
 	running int
-	// has, or waits for, the workspace to itself; nil: none
+	// the branch that has the workspace alone or waits for it; nil for none
 	alone *branch
-	// the newest manifest that a look gave
+	// newest manifest of a look
 	look string
 }
 
@@ -36,15 +36,15 @@ func (p *pathClaims) claim(id session.StepID, paths []string) {
 
 func (p *pathClaims) release(id session.StepID) {
 	for _, path := range p.of[id] {
-		if p.by[path] == id { // else the branch's next step has it
+		if p.by[path] == id { // otherwise the branch's next step has the path
 			delete(p.by, path)
 		}
 	}
 	delete(p.of, id)
 }
 
-// free reports whether no other step has an intent on one of paths, but for those that b
-// has ended: their receipts go with its next intent.
+// free reports whether no other step has an intent on one of paths. Steps that b has
+// ended do not count, because their receipts are committed with its next intent.
 func (p *pathClaims) free(b *branch, id session.StepID, paths []string) bool {
 	for _, path := range paths {
 		if by, taken := p.by[path]; taken && by != id && !b.hasEnded(by) {
@@ -54,21 +54,21 @@ func (p *pathClaims) free(b *branch, id session.StepID, paths []string) bool {
 	return true
 }
 
-// named gives the paths that the intent of it names.
+// named returns the paths that the intent of the step names.
 func (e *Engine) named(it *session.Item) (paths []string) {
 	return e.Plan.Tasks[it.Task-1].Steps[it.Step-1].Paths()
 }
 
-// exclusive reports whether it has the workspace to itself.
+// exclusive reports whether the step has the workspace alone.
 func (e *Engine) exclusive(it *session.Item) bool {
 	r := e.Plan.Tasks[it.Task-1].Steps[it.Step-1].Run
 	return r != nil && r.Exclusive
 }
 
-// admit lets b begin a step once no other one has an intent on its paths, or the
-// workspace to itself. It commits what is pending before it waits, so that no two
-// branches wait for each other. A gate does nothing in the workspace, and a command that
-// runs already is let in.
+// admit waits until no other step has an intent on the step's paths or has the workspace
+// alone. It commits pending drafts before it waits, so that no two branches wait for each
+// other. A gate does nothing in the workspace. A command that already runs is admitted at
+// once.
 func (c *crew) admit(ctx context.Context, b *branch, it *session.Item) error {
 	if it.Kind == session.KindApprove {
 		return nil
@@ -100,8 +100,8 @@ func (c *crew) admit(ctx context.Context, b *branch, it *session.Item) error {
 	return nil
 }
 
-// free reports whether b may begin it. The first branch that wants the workspace to
-// itself keeps the others from beginning.
+// free reports whether b may begin the step. The first branch that wants the workspace
+// alone keeps the others from beginning.
 func (c *crew) free(b *branch, it *session.Item, paths []string, alone bool) bool {
 	p := &c.paths
 	if it.Action == session.ActionAttach && it.WasInProgress() {
@@ -120,7 +120,7 @@ func (c *crew) free(b *branch, it *session.Item, paths []string, alone bool) boo
 	return p.free(b, it.ID, paths)
 }
 
-// gaveUp gives the workspace back to the others.
+// gaveUp lets the others use the workspace again.
 func (c *crew) gaveUp(b *branch) {
 	if c.paths.alone == b {
 		c.paths.alone = nil
@@ -128,7 +128,7 @@ func (c *crew) gaveUp(b *branch) {
 	}
 }
 
-// dismiss ends what admit let begin. Its paths stay claimed until its receipt is durable.
+// dismiss undoes admit. The step's paths stay claimed until its receipt is durable.
 func (c *crew) dismiss(b *branch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,8 +140,9 @@ func (c *crew) dismiss(b *branch) {
 	}
 }
 
-// beside notes for a step that names no paths in its intent what others change meanwhile:
-// its receipt claims none of that. What others name is noted for those that run.
+// beside tracks the changes of others during a step whose intent names no paths, so that
+// its receipt does not claim them. It also records the paths of a new step for the steps
+// that run.
 func (c *crew) beside(b *branch, it *session.Item, paths []string) {
 	if len(paths) == 0 {
 		others := map[string]bool{}
@@ -158,7 +159,7 @@ func (c *crew) beside(b *branch, it *session.Item, paths []string) {
 	c.touched(b, paths)
 }
 
-// touched notes for the branches other than b that it changes paths.
+// touched records for the other branches that b changes paths.
 func (c *crew) touched(b *branch, paths []string) {
 	for _, o := range c.branches {
 		if o == b {
@@ -176,8 +177,8 @@ func note(set map[string]bool, paths []string) {
 	}
 }
 
-// disown leaves out of the receipts of b what others changed during their steps, and
-// gives them the newest manifest: what is committed later was not looked at earlier.
+// disown removes from the receipts of b the files that others changed during their steps.
+// It also sets the newest manifest, so that a later commit never has an older look.
 func (c *crew) disown(b *branch, receipts []session.Draft) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -193,8 +194,7 @@ func (c *crew) disown(b *branch, receipts []session.Draft) {
 	}
 }
 
-// own leaves out of files, which the receipt of a step names, what others changed
-// meanwhile.
+// own returns files without those that others changed during the step.
 func (b *branch) own(id session.StepID, files []session.FileState) []session.FileState {
 	others := b.meanwhile[id]
 	if len(others) == 0 {
@@ -210,8 +210,8 @@ func (c *crew) latest(manifest string) string {
 	return c.paths.look
 }
 
-// wrote takes up the receipts of b that are durable now: their paths are free, and what a
-// command changed is none of the others' doing.
+// wrote processes the durable receipts of b. Their paths are free again, and the other
+// branches do not claim the files that a command changed.
 func (c *crew) wrote(b *branch, drafts []session.Draft) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -235,7 +235,7 @@ func (c *crew) wrote(b *branch, drafts []session.Draft) {
 	c.change.Broadcast()
 }
 
-// looked takes up the manifest of a look at the workspace, or of a snapshot.
+// looked records the manifest of a look at the workspace or of a snapshot.
 func (c *crew) looked(manifest string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

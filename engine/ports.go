@@ -10,56 +10,58 @@ import (
 // Journal is the store of record for the one session that is executed. *local.Writer
 // implements it.
 type Journal interface {
-	// Session is the state after the last Append; callers only read it.
+	// Session returns the state after the last Append. Callers must only read it.
 	Session() *session.Session
 
-	// Append commits drafts and whatever Stage holds in one transaction and applies them
-	// to Session. When it returns nil they are durable, each receipt with its checkpoint
-	// (FR-017). Completing an attempt twice with an equal payload changes nothing
-	// (FR-031), with another payload it returns ErrConflict. It returns ErrFenced when
-	// another process took the session over. Any other error is fatal: the outcome of the
+	// Append commits drafts and all staged content in one transaction and applies the
+	// events to Session. When it returns nil, they are durable, each receipt with its
+	// checkpoint (FR-017).
+	//
+	// Completing an attempt twice with an equal payload changes nothing (FR-031). With
+	// another payload Append returns ErrConflict. It returns ErrFenced when another
+	// process took the session over. Any other error is fatal, and the outcome of the
 	// commit is unknown.
 	Append(ctx context.Context, drafts ...session.Draft) ([]session.Event, error)
 
-	// Fence reads the epoch again and returns ErrFenced when it is no longer ours. It is
-	// called just before each effect.
+	// Fence reads the epoch again and returns ErrFenced when another process took the
+	// session over. It is called just before each effect.
 	Fence(ctx context.Context) error
 
 	// Event reads one event of the session.
 	Event(ctx context.Context, seq uint64) (session.Event, error)
 
-	// Requests lists what others asked of this process, oldest first.
+	// Requests lists the requests to this process, oldest first.
 	Requests(ctx context.Context) ([]session.Request, error)
 
 	// AppendAnswering is Append, and removes a request in the same transaction.
 	AppendAnswering(ctx context.Context, request int64, drafts ...session.Draft) ([]session.Event, error)
 
-	// Recover makes one last Append possible after ErrDiskFull: it gives back reserved
-	// room and reads again what the failed commit did.
+	// Recover makes one last Append possible after ErrDiskFull. It frees reserved space
+	// and reads the result of the failed commit.
 	Recover(ctx context.Context) error
 }
 
-// Blobs keeps content that is too large or too secret for the journal. *local.Writer
+// Blobs stores content that is too large or too secret for the journal. *local.Writer
 // implements it.
 type Blobs interface {
-	// Stage keeps exactly size bytes of r under their hash. Small content becomes durable
-	// with the next Append; large content is durable when Stage returns. Content that
-	// redaction would change is sealed, and so is large content.
+	// Stage stores exactly size bytes of r under their hash. Small content becomes
+	// durable with the next Append. Large content is durable when Stage returns. Content
+	// is sealed if it is large or if redaction would change it.
 	Stage(ctx context.Context, r io.Reader, size int64) (session.BlobRef, error)
 
-	// StageMasked is Stage for text that was redacted: large content is not sealed, so
-	// that it can be delivered. Where size is negative it keeps all of r.
+	// StageMasked is Stage for redacted text. It does not seal large content, so that it
+	// can be delivered. A negative size stores all of r.
 	StageMasked(ctx context.Context, r io.Reader, size int64) (session.BlobRef, error)
 
-	// Open reads content back, byte for byte. The caller closes it. It returns ErrKey
-	// when the key that sealed it is not at hand, ErrCorrupt when it is missing or
+	// Open opens content. The caller closes it. It returns ErrKey when the key that
+	// sealed the content is missing, and ErrCorrupt when the content is missing or
 	// damaged.
 	Open(ctx context.Context, hash string) (io.ReadCloser, error)
 }
 
-// Files is the confined way into the workspace, by what one caller needs of it.
+// Files gives confined access to the workspace, in parts for different callers.
 // *workspace.Root implements it. Every method returns ErrEscape for a path that leaves
-// the workspace or is no regular file with one link.
+// the workspace or is not a regular file with one link.
 type Files interface {
 	Reading
 	Changing
@@ -67,121 +69,121 @@ type Files interface {
 	Looking
 }
 
-// Reading is what steps need that read.
+// Reading is the part for steps that read.
 type Reading interface {
 	Read(ctx context.Context, r session.Read) ([]session.FileState, error)
 
-	// Search gives matches as lines "path:line: text", cut at 64 KiB, and the files
-	// searched that matched.
+	// Search returns matches as lines "path:line: text", cut at 64 KiB, and the files
+	// that matched.
 	Search(ctx context.Context, s session.Search) (matches string, cut bool, files []session.FileState, err error)
 }
 
-// Changing is what steps need that change files.
+// Changing is the part for steps that change files.
 type Changing interface {
-	// Size gives the length of a file in bytes; 0 for one that is not there.
+	// Size returns the length of a file in bytes; 0 for a missing file.
 	Size(path string) int64
 
-	// Prepare works out what changes would do now, without doing it, and keeps open what
-	// it hashed until Apply or Discard. key names temporary files. It returns ErrFileStep
-	// when an edit does not match, a target is missing, and so on.
+	// Prepare computes the effect of changes without applying them. It keeps the hashed
+	// files open until Apply or Discard. key names temporary files. It returns
+	// ErrFileStep, for example when an edit does not match or a target is missing.
 	Prepare(ctx context.Context, key string, changes []session.Change) ([]session.Transition, error)
 
-	// Image reads the content with this hash that Prepare found at path, from the same
-	// handle, or worked out for it.
+	// Image reads the content with this hash at path that Prepare found, from the same
+	// handle, or computed.
 	Image(path, hash string) (io.Reader, error)
 
-	// Apply carries out what Prepare worked out. When it returns nil the files and their
-	// directories are durable. It returns ErrFileChanged, with nothing changed, when a
-	// path is no longer what was prepared. With another error it gives the files that it
-	// put back.
+	// Apply applies the prepared changes. When it returns nil, the files and their
+	// directories are durable. It returns ErrFileChanged and changes nothing when a path
+	// changed since Prepare. With any other error it returns the files that it restored.
 	Apply(ctx context.Context, key string) ([]session.FileState, error)
 
 	Discard(key string)
 }
 
-// Undoing is what an attempt needs that comes after one which was cut short.
+// Undoing is the part for an attempt after an interrupted one.
 type Undoing interface {
-	// Inspect says how far an earlier process got with ts; foreign lists the paths that
-	// are neither pre- nor post-image, as they are now.
+	// Inspect returns how much of ts an earlier process applied. foreign lists the paths
+	// whose content is neither pre-image nor post-image, in their present state.
 	Inspect(ctx context.Context, key string, ts []session.Transition) (session.Progress, []session.FileState, error)
 
-	// Rollback puts the pre-images back for paths that equal their post-image, removes
-	// leftover temporary files, and makes that durable. Paths that still hold what
-	// overwrite says of them are put back as well; it returns ErrFileChanged, with
-	// nothing changed, when one holds anything else.
+	// Rollback restores the pre-images of paths that equal their post-image, removes
+	// leftover temporary files, and makes that durable. It also restores paths that are
+	// still as overwrite says. It returns ErrFileChanged and changes nothing when a path
+	// has any other content.
 	Rollback(ctx context.Context, key string, ts []session.Transition, overwrite []session.FileState, pre func(hash string) (io.ReadCloser, error)) error
 
-	// Tidy removes the temporary files that an attempt left behind and nothing else.
+	// Tidy removes only the temporary files of an attempt.
 	Tidy(ctx context.Context, key string, ts []session.Transition) error
 }
 
-// Looking is what commands need, which go into the workspace by themselves.
+// Looking is the part for commands, which access the workspace by themselves.
 type Looking interface {
-	// InPlace returns ErrEnvironment when the path of the workspace, by which commands
-	// go, leads elsewhere by now. It is called before each step.
+	// InPlace returns ErrEnvironment when the path of the workspace, which commands use,
+	// now leads to another directory. It is called before each step.
 	InPlace() error
 
-	// Stat gives the state of these paths now: hashed where the stat differs from what is
-	// given.
+	// Stat returns the present state of these paths. It hashes a file only if its stat
+	// differs from the given one.
 	Stat(ctx context.Context, known []session.FileState) ([]session.FileState, error)
 }
 
-// Commands runs commands under a supervisor that outlives this process.
-// *command.Runner implements it.
+// Commands runs commands under a supervisor that outlives this process. *command.Runner
+// implements it.
 type Commands interface {
 	// Look reads the record of key. It never starts anything.
 	Look(ctx context.Context, key string) (session.CommandRecord, error)
 
-	// Left lists what still runs of the command of key, whatever its record says: "pid
-	// command line".
+	// Left lists the running processes of the command of key as "pid command line",
+	// whatever its record says.
 	Left(ctx context.Context, key string) ([]string, error)
 
-	// Run makes sure that the command of req has been started exactly once and returns
-	// its record when it is over: finished, unknown or lingering. If ctx ends first, the
-	// command goes on with its supervisor and Run returns ctx's cause. It returns
-	// ErrFenced when the supervisor has seen a later epoch.
+	// Run starts the command of req unless it was started before, so that it starts
+	// exactly once. It returns the record when the command has ended: finished, unknown
+	// or lingering. If ctx ends first, the command continues with its supervisor and Run
+	// returns the cause of ctx. Run returns ErrFenced when the supervisor has seen a
+	// later epoch.
 	Run(ctx context.Context, req session.CommandRequest) (session.CommandRecord, error)
 
-	// Wait returns the record of a key that was claimed before, once it is over.
+	// Wait returns the record of a claimed key once its command has ended.
 	Wait(ctx context.Context, key string) (session.CommandRecord, error)
 
 	// Terminate ends the command and all its descendants: INT, TERM, KILL. The record
 	// says cancelled.
 	Terminate(ctx context.Context, key string) error
 
-	// Output opens what the command wrote so far, raw: both streams in their order in
-	// stdout, unless the request keeps them apart. The caller closes both. It returns
-	// ErrCorrupt when a file is missing or torn.
+	// Output opens the raw output so far. stdout has both streams in their order, unless
+	// the request separates them. The caller closes both. Output returns ErrCorrupt when
+	// a file is missing or torn.
 	Output(key string) (stdout, stderr io.ReadCloser, err error)
 
 	// Forget removes the output files of a key once its receipt is durable.
 	Forget(key string) error
 }
 
-// Person answers what no policy may decide. A door implements it.
+// Person answers questions that no policy may decide. The user interface implements it.
 type Person interface {
-	// Approve asks a question until somebody answers it or ctx ends. It returns
-	// ErrApproval when nobody can be asked.
+	// Approve asks a question until a person answers it or ctx ends. It returns
+	// ErrApproval when no person can be asked.
 	Approve(ctx context.Context, item session.Item, question string) (Answer, error)
 
-	// Linger asks whether to wait for what still runs of a command whose outcome is
-	// unknown, or to decide now. It returns ErrUncertain when nobody can be asked.
+	// Linger asks whether to wait for the remaining processes of a command whose outcome
+	// is unknown, or to decide now. It returns ErrUncertain when no person can be asked.
 	Linger(ctx context.Context, item session.Item, left []string) (wait bool, err error)
 
-	// Left is told that the session is paused and its commands run on. The wait for a
-	// second signal, which ends them, is over when the channel is closed; nil leaves it
-	// at a moment.
+	// Left is called when the session is paused and its commands continue. The wait for a
+	// second signal, which ends them, lasts until the channel is closed. If the channel
+	// is nil, the wait is short.
 	Left(ctx context.Context) <-chan struct{}
 
-	// Uncertain asks what became of a command, of these lines, whose outcome is unknown.
-	// It returns ErrUncertain when nobody can be asked.
+	// Uncertain asks for the outcome of a command whose outcome is unknown. command holds
+	// the lines of the command. It returns ErrUncertain when no person can be asked.
 	Uncertain(ctx context.Context, item session.Item, command []string, why string) (session.OnInterrupt, error)
 }
 
-// Answer is what a person said to an approve step.
+// Answer is a person's answer to an approve step.
 type Answer struct {
 	Granted bool
 	By      string
-	// of a denial
+	// Reason of a denial.
 	Reason string
 }

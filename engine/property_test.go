@@ -12,8 +12,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// drawPlan gives a legal plan of every kind of step. Each command writes a line of its
-// own.
+// drawPlan returns a legal plan with every kind of step. Each command writes its own
+// line.
 func drawPlan(t *rapid.T) *session.Plan {
 	p := plan()
 	for i := range rapid.IntRange(1, 4).Draw(t, "tasks") {
@@ -57,10 +57,9 @@ func drawPlan(t *rapid.T) *session.Plan {
 	return p
 }
 
-// NFR-005 to NFR-010, FR-032, FR-053, FR-054, E1 to E5: a session that is killed at any
-// calls, again and again, ends as an undisturbed one: same files, each effect once.
-// Nothing is uncertain while the supervisor lives; when it is killed too, the truth is
-// asked for.
+// NFR-005 to NFR-010, FR-032, FR-053, FR-054, E1 to E5: a session killed at any calls
+// again and again ends like an undisturbed one: same files, each effect once. Nothing is
+// uncertain while the supervisor lives. If it is killed too, a person is asked.
 func TestKilledAnywhereEndsAsUndisturbed(t *testing.T) {
 	crashes := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -113,7 +112,7 @@ func TestKilledAnywhereEndsAsUndisturbed(t *testing.T) {
 	}
 }
 
-// truth is what a person who looks finds out about the command that is uncertain now.
+// truth returns the true outcome of the uncertain command, as a person would find out.
 func (w *world) truth() session.OnInterrupt {
 	if w.doneKeys[w.lastKey] {
 		return session.InterruptDone
@@ -121,8 +120,8 @@ func (w *world) truth() session.OnInterrupt {
 	return session.InterruptReruns
 }
 
-// values is what a person gives for the captures of a command that happened: what it did
-// write.
+// values returns the values that a person gives for the captures of a command that
+// happened.
 func (w *world) values(truth session.OnInterrupt) map[session.StepID]string {
 	key, err := session.ParseKey(w.lastKey)
 	if err != nil || truth != session.InterruptDone {
@@ -131,8 +130,8 @@ func (w *world) values(truth session.OnInterrupt) map[session.StepID]string {
 	return map[session.StepID]string{key.Step: strings.TrimSpace(w.out[w.lastKey])}
 }
 
-// E5, FR-061: an error of any port at any call leaves a session that the next resume
-// completes, each effect once.
+// E5, FR-061: after an error of any port at any call, the next resume completes the
+// session, with each effect once.
 func TestFaultAtEveryCall(t *testing.T) {
 	calm := everyWorld(t)
 	p := calm.process()
@@ -167,7 +166,7 @@ func TestFaultAtEveryCall(t *testing.T) {
 	}
 }
 
-// E1, E3: a step that was in progress has no effect before it is durable who goes on with
+// E1, E3: a step in progress has no effect before it is durable which process continues
 // it.
 func TestFaultAsAStepIsGoneOnWith(t *testing.T) {
 	for _, step := range []session.Step{write("e", "a", "x"), command("e", "append made")} {
@@ -186,8 +185,8 @@ func TestFaultAsAStepIsGoneOnWith(t *testing.T) {
 	}
 }
 
-// E5: a capture is what the command wrote, or the session stops; the output stays until
-// it was read.
+// E5: a capture is the output of the command, or the session stops. The output stays
+// until it was read.
 func TestCaptureThatCannotBeRead(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("s", "echo value", capturing("V")), write("f", "f", "${V}"))))
 	w.nth, w.fault = map[string]int{"read output": 2}, errStore // the first time it is read for the receipt
@@ -200,5 +199,5 @@ func TestCaptureThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// oneLine folds a difference, so that a search for the failures of a log finds all of it.
+// oneLine joins the lines of a difference, so that a search in a log finds all of it.
 func oneLine(d string) string { return strings.Join(strings.Fields(d), " ") }

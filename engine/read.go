@@ -6,8 +6,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// read executes a read or search step. It has no effect, so one that was in progress is
-// simply done again under the same key (FR-024).
+// read executes a read or search step. The step has no effect, so a step in progress is
+// done again under the same key (FR-024).
 func (b *branch) read(ctx context.Context, it *session.Item, step *session.Step) error {
 	again := b.inProgress(it)
 	if err := b.enter(ctx, it, step.Digest()); err != nil {
@@ -35,7 +35,7 @@ func (b *branch) read(ctx context.Context, it *session.Item, step *session.Step)
 	return nil
 }
 
-// enter begins a new attempt, or goes on with the one that was in progress.
+// enter begins a new attempt, or continues the one in progress.
 func (b *branch) enter(ctx context.Context, it *session.Item, digest string) error {
 	if b.inProgress(it) {
 		return b.again(ctx, it)
@@ -43,7 +43,7 @@ func (b *branch) enter(ctx context.Context, it *session.Item, digest string) err
 	return b.begin(ctx, it, session.StepStartedData{Digest: digest, By: retriedBy(it)})
 }
 
-// inProgress reports whether the attempt of it has a durable intent and no receipt.
+// inProgress reports whether the item's attempt has a durable intent and no receipt.
 func (b *branch) inProgress(it *session.Item) bool {
 	st := b.book.step(it.ID)
 	return st.Attempt == it.Attempt && (st.Status == session.InProgress || st.Status == session.StepUncertain)

@@ -13,7 +13,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// three is a plan of three tasks, each with these steps under names of its own.
+// three returns a plan of three tasks with these steps under different names.
 func three(steps ...session.Step) *session.Plan {
 	p := plan()
 	for i := range 3 {
@@ -41,11 +41,11 @@ func (p *process) mustBeside() session.Result {
 	return res
 }
 
-// What branches hand over while a commit is on its way is one commit (E2).
+// Drafts that branches hand over during a commit are one commit (E2).
 func TestDraftsOfBranchesAreOneCommit(t *testing.T) {
 	w := newWorld(t, three(command("c", "hang")))
 	p := w.beside(3, 0)
-	p.shared.commit = 50 * time.Millisecond // not synctest's: who waits for its turn waits in a mutex
+	p.shared.commit = 50 * time.Millisecond // real time, because a branch that waits for its turn waits in a mutex
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -63,7 +63,7 @@ func TestDraftsOfBranchesAreOneCommit(t *testing.T) {
 	}
 }
 
-// No more steps than max_parallel run at once, and they begin in the order of the plan.
+// At most max_parallel steps run at once, and they begin in the order of the plan.
 func TestMaxParallel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, three(command("c", "hang")))
@@ -86,8 +86,8 @@ func TestMaxParallel(t *testing.T) {
 	})
 }
 
-// A command that is exclusive runs alone: it waits for those that run, and what comes
-// later waits for it.
+// An exclusive command runs alone. It waits for running steps, and later steps wait for
+// it.
 func TestExclusiveRunsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		alone := func(r *session.Run) { r.Exclusive = true }
@@ -96,7 +96,7 @@ func TestExclusiveRunsAlone(t *testing.T) {
 			if err := w.allRun(step); err != nil {
 				t.Error(err)
 			}
-			time.Sleep(time.Second) // what has ended is seen, and what may begin has begun
+			time.Sleep(time.Second) // ended steps were noticed, and new ones have begun
 			for _, later := range waiting {
 				if w.find(later) != "" {
 					t.Errorf("%s began beside the exclusive command, or that beside another", later)
@@ -118,8 +118,8 @@ func TestExclusiveRunsAlone(t *testing.T) {
 	})
 }
 
-// Two steps have no intent on one path at the same time; the later one waits, and its own
-// receipt is not kept waiting.
+// No two steps have an intent on one path at the same time. The later one waits, but its
+// branch's own receipt does not.
 func TestIntentsOnOnePathWait(t *testing.T) {
 	for seed := range uint64(40) {
 		synctest.Test(t, func(t *testing.T) {
@@ -129,8 +129,8 @@ func TestIntentsOnOnePathWait(t *testing.T) {
 	}
 }
 
-// E7: a gate that nobody can answer stops its own task; the others go on, and each open
-// gate can be answered.
+// E7: a gate that no person can answer stops its own task. The others continue, and each
+// open gate can be answered.
 func TestGatesStopTheirOwnTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, plan(task("a", gate("g"), command("c", "ledger a")), task("b", gate("g"), command("c", "ledger b")), task("c", command("c", "ledger c"), command("d", "ledger d"))))
@@ -145,8 +145,8 @@ func TestGatesStopTheirOwnTasks(t *testing.T) {
 	})
 }
 
-// The person is asked one question at a time, and the session waits for approval until
-// the last one is answered.
+// The person is asked one question at a time. The session waits for approval until the
+// last one is answered.
 func TestOneQuestionAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, three(gate("g")))
@@ -171,8 +171,8 @@ func TestOneQuestionAtATime(t *testing.T) {
 	})
 }
 
-// on_failure: pause and fail let what runs reach its boundary; continue lets the other
-// tasks go on.
+// on_failure: pause and fail let running steps reach their boundary; continue lets the
+// other tasks continue.
 func TestFailureBesideOthers(t *testing.T) {
 	for policy, want := range map[session.OnFailure]struct {
 		state  session.State
@@ -206,7 +206,7 @@ func TestFailureBesideOthers(t *testing.T) {
 	}
 }
 
-// A signal pauses once, whatever runs; the next resume attaches to every command before
+// A signal pauses once, whatever runs. The next resume attaches to every command before
 // it begins anything.
 func TestSignalPausesOnceAndAllAreAttached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -227,7 +227,7 @@ func TestSignalPausesOnceAndAllAreAttached(t *testing.T) {
 		}
 		w.replay()
 		from := len(w.trace)
-		p = w.beside(1, 0) // what runs is waited for, however many steps may run at once
+		p = w.beside(1, 0) // it waits for every running command, however many steps may run at once
 		go func() {
 			time.Sleep(time.Second)
 			for _, task := range []string{"t2", "t0", "t1"} {
@@ -248,7 +248,7 @@ func TestSignalPausesOnceAndAllAreAttached(t *testing.T) {
 	})
 }
 
-// Nothing begins beside a command that still runs and is not waited for yet.
+// Nothing begins while a command still runs that no branch waits for yet.
 func TestNothingBeginsBeforeAllAreAttached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, plan(task("a", command("c", "hang")), task("b", command("c", "ledger b"))))
@@ -275,7 +275,7 @@ func TestNothingBeginsBeforeAllAreAttached(t *testing.T) {
 	})
 }
 
-// A request to cancel ends every running command, and no step is left in progress.
+// A request to cancel ends every running command, and no step stays in progress.
 func TestCancelEndsAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, three(command("c", "hang")))
@@ -293,7 +293,7 @@ func TestCancelEndsAll(t *testing.T) {
 	})
 }
 
-// E5: several unknown outcomes: each stops its own task, and one answer is for all, or
+// E5: each of several unknown outcomes stops its own task. One answer can be for all, or
 // each has its own.
 func TestSeveralUnknown(t *testing.T) {
 	for _, each := range []bool{false, true} {
@@ -320,8 +320,8 @@ func TestSeveralUnknown(t *testing.T) {
 	}
 }
 
-// The journal refuses the drafts of one branch: those of the others that were to be
-// committed with them are committed all the same.
+// If the journal refuses the drafts of one branch, the drafts of the others in the same
+// commit are still committed.
 func TestRefusedDraftsOfOneBranch(t *testing.T) {
 	w := newWorld(t, three(command("c", "hang")))
 	p := w.beside(3, 0)
@@ -351,7 +351,7 @@ func TestRefusedDraftsOfOneBranch(t *testing.T) {
 	}
 }
 
-// A command claims nothing of what another step changed while it ran.
+// The receipt of a command does not claim changes of another step during its run.
 func TestCommandClaimsOnlyItsOwnChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, plan(task("a", write("1", "x", "old"), write("2", "y", "old")), after(task("b", command("c", "hang")), "a"), after(task("c", write("1", "x", "new")), "a")))
@@ -371,11 +371,12 @@ func TestCommandClaimsOnlyItsOwnChanges(t *testing.T) {
 	})
 }
 
-// A command claims nothing of what another step changed whose receipt is not durable yet.
+// The receipt of a command does not claim changes of another step whose receipt is not
+// durable yet.
 func TestCommandClaimsNoPendingChange(t *testing.T) {
 	w := newWorld(t, plan(task("a", write("1", "x", "old"), write("2", "y", "old")), after(task("b", command("c", "hang")), "a"), after(task("c", write("1", "x", "new")), "a")))
 	p := w.beside(2, 0)
-	p.shared.commit = 200 * time.Millisecond // not synctest's: who waits for its turn waits in a mutex
+	p.shared.commit = 200 * time.Millisecond // real time, because a branch that waits for its turn waits in a mutex
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -395,8 +396,8 @@ func TestCommandClaimsNoPendingChange(t *testing.T) {
 	w.claims("b/c", "y")
 }
 
-// A task begins after the receipt of the one that it depends on is durable, whichever
-// branch takes it (E2).
+// A task begins after the receipt of the task that it depends on is durable, in any
+// branch (E2).
 func TestDependantsBeginAfterTheReceipt(t *testing.T) {
 	for range 200 {
 		w := newWorld(t, plan(task("before", write("x", "a", "1")),

@@ -14,35 +14,35 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// errDead is what every call gives once a process was killed that has several branches.
+// errDead is the error of every call after a process with several branches was killed.
 var errDead = errors.New("the process was killed")
 
-// shared lets several branches use a world at once: one call at a time, each after a
-// while that chance decides. It runs in a bubble of synctest, where a while costs
-// nothing. At a call it can kill its process: from then on no call does anything.
+// shared lets several branches use a world: one call at a time, each after a random
+// delay. It runs in a bubble of synctest, where a delay costs nothing. It can kill its
+// process at a call; from then on no call does anything.
 type shared struct {
 	w  *world
 	mu sync.Mutex
 
-	// nil: no call waits
+	// nil for no delays
 	chance *rand.Rand
 	// the call that kills; 0 for none
 	killAt int
-	// it is carried out all the same
+	// the killing call is still carried out
 	after bool
 	calls int
 	dead  bool
-	// how long a commit takes
+	// duration of a commit
 	commit time.Duration
-	// how long a look at the fence takes
+	// duration of a fence check
 	fence time.Duration
 	// the journal refuses receipts of this step
 	refuse string
-	// how often it did
+	// number of refusals
 	tried int
 }
 
-// pause waits for a while, in no lock of the engine.
+// pause waits for a random time, without a lock of the engine.
 func (s *shared) pause() {
 	s.mu.Lock()
 	var d time.Duration
@@ -53,7 +53,7 @@ func (s *shared) pause() {
 	time.Sleep(d)
 }
 
-// once does a call, unless the process is dead.
+// once makes a call, unless the process is dead.
 func once[R any](s *shared, do func() (R, error)) (out R, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,8 +195,7 @@ func (f sharedFiles) Stat(ctx context.Context, known []session.FileState) ([]ses
 	return once(f.s, func() ([]session.FileState, error) { return f.f.Stat(ctx, known) })
 }
 
-// apply is Apply of one change of the world, beside which others may have changed other
-// files.
+// apply is Apply for one change of the world. Others may have changed other files.
 func (f *workspace) apply(ctx context.Context, key string) ([]session.FileState, error) {
 	p := f.prepared[key]
 	now := map[string]string{}
@@ -214,7 +213,7 @@ func (f *workspace) apply(ctx context.Context, key string) ([]session.FileState,
 	return f.Apply(ctx, key)
 }
 
-// sharedCommands are the commands of a shared world. Those named hang run until they are
+// sharedCommands are the commands of a shared world. Those in hang run until they are
 // ended.
 type sharedCommands struct {
 	s *shared
@@ -240,7 +239,7 @@ func (c sharedCommands) Run(ctx context.Context, req session.CommandRequest) (se
 	}
 	_, known := c.w.record(req.Key)
 	if !known {
-		// claimed: from here on it runs whatever becomes of the process
+		// claimed: from here on it runs even if the process dies
 		if err := c.s.do(func() error {
 			rec, err := c.supervisor.Run(context.WithoutCancel(ctx), req)
 			if err == nil {
@@ -295,7 +294,7 @@ func (c sharedCommands) Forget(key string) error {
 	return c.s.do(func() error { return c.supervisor.Forget(key) })
 }
 
-// apart checks, over the whole history, that no two intents were open on one path.
+// apart checks over the whole history that no two intents were open on one path.
 func (w *world) apart() {
 	w.t.Helper()
 	open := map[string]session.StepID{}
@@ -327,8 +326,8 @@ func (w *world) apart() {
 	}
 }
 
-// lawfulBeside is lawful for several branches: the fence was read between the intent and
-// its effect, and what was shown was durable.
+// lawfulBeside is lawful for several branches: the fence was checked between intent and
+// effect, and shown results were durable.
 func (w *world) lawfulBeside() {
 	w.t.Helper()
 	durable := map[string]int{}
@@ -361,8 +360,8 @@ func (w *world) lawfulBeside() {
 	w.apart()
 }
 
-// beside is a process that carries out up to n steps at once, for a minute at most; seed
-// decides how long each call takes, 0 that none waits.
+// beside returns a process that executes up to n steps at once, for at most a minute.
+// seed determines how long each call takes; with 0 no call waits.
 func (w *world) beside(n int, seed uint64) *process {
 	p := w.process()
 	p.limit = time.Minute
@@ -373,7 +372,7 @@ func (w *world) beside(n int, seed uint64) *process {
 	return p
 }
 
-// traced is what has happened by now.
+// traced returns the trace so far.
 func (w *world) traced() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -397,7 +396,7 @@ func (w *world) allRun(steps ...string) error {
 	return fmt.Errorf("not all of %v run", steps)
 }
 
-// claims checks that the receipt of a step names one path alone.
+// claims checks that the receipt of a step names only one path.
 func (w *world) claims(step, path string) {
 	w.t.Helper()
 	for _, e := range w.events {

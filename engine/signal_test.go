@@ -14,7 +14,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// interruptible gives a process whose context a signal can end.
+// interruptible returns a process whose context a signal can end.
 func (w *world) interruptible() (*process, func(signal int)) {
 	p := w.process()
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -40,7 +40,7 @@ func TestSignalBetweenSteps(t *testing.T) {
 	}
 }
 
-// A signal during a command leaves it to its supervisor; the next resume attaches to it.
+// A signal during a command leaves it to its supervisor. The next resume attaches to it.
 func TestSignalDuringACommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, plan(task("t", command("a", "hang"))))
@@ -66,9 +66,9 @@ func TestSignalDuringACommand(t *testing.T) {
 	})
 }
 
-// A service that is stopped gets its signal as a whole. The end of a command that dies of
-// it is recorded at once, as a failed step of a session that was interrupted: the next
-// resume runs it again, whatever the policy for failures is.
+// A stopped service gets its signal as a whole. A command that dies of it is recorded at
+// once, as a failed step of an interrupted session. The next resume runs it again with
+// any policy for failures.
 func TestSignalForAll(t *testing.T) {
 	for exit, want := range map[int]string{-1: "commit failed t/a/main:1", 0: "commit completed t/a/main:1"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestSignalForAll(t *testing.T) {
 	}
 }
 
-// What has no end on record when acode says goodbye is not said to run on.
+// A command without a recorded end is not reported as running when acode ends.
 func TestSignalAndNoEnd(t *testing.T) {
 	for _, state := range []session.CommandState{session.CommandUnknown, session.CommandUnclaimed} { // the supervisor was killed; it never began
 		synctest.Test(t, func(t *testing.T) {
@@ -118,9 +118,8 @@ func TestSignalAndNoEnd(t *testing.T) {
 	}
 }
 
-// A shutdown sends the signal to the command too, which dies of it before acode has
-// looked at its own: the outcome is unknown, and nothing is decided before the next
-// resume.
+// In a shutdown the command may die of the signal before acode has seen its own. Then the
+// outcome is unknown, and nothing is decided before the next resume.
 func TestCommandDiesOfTheSignal(t *testing.T) {
 	for name, shell := range map[string]string{"signal": "told", "status": "exit 143"} {
 		t.Run(name, func(t *testing.T) {
@@ -145,15 +144,14 @@ func TestCommandDiesOfTheSignal(t *testing.T) {
 	}
 }
 
-// A step that fails keeps no cancel waiting for the next resume.
+// A failing step does not delay a cancel until the next resume.
 func TestCancelWhileAStepFails(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("a", "exit 1"))))
 	w.during = func(w *world, _ string) { w.ask(session.Request{Kind: session.RequestCancel}) }
 	wantResult(t, w.process().must(), session.Cancelled, session.ReasonUser, session.ErrCancelled)
 }
 
-// A cancel that comes before a resume waits for the command that was left running ends
-// that too.
+// A cancel before a resume waits for a running command also ends that command.
 func TestCancelBeforeTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, plan(task("t", command("a", "hang"))))
@@ -173,8 +171,7 @@ func TestCancelBeforeTheWait(t *testing.T) {
 	})
 }
 
-// A workspace that takes long to look at keeps nobody from pausing within a second of a
-// signal.
+// A slow look at the workspace does not prevent a pause within a second of a signal.
 func TestSignalWithASlowWorkspace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, plan(task("t", command("a", "ledger a"), command("b", "ledger b"))))
@@ -196,8 +193,7 @@ func TestSignalWithASlowWorkspace(t *testing.T) {
 	})
 }
 
-// A signal that meets the end of the last command completes the session: nothing is left
-// to resume.
+// A signal at the end of the last command completes the session, because no work is left.
 func TestSignalAtTheLastStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, plan(task("t", command("a", "hang"))))
@@ -212,8 +208,8 @@ func TestSignalAtTheLastStep(t *testing.T) {
 	})
 }
 
-// A second signal ends the command, and that is recorded; the session stays paused by the
-// signal, whatever on_failure says.
+// A second signal ends the command, and that is recorded. The session stays paused by the
+// signal for every on_failure.
 func TestSecondSignal(t *testing.T) {
 	for _, policy := range []session.OnFailure{session.FailurePauses, session.FailureFails, session.FailureContinues} {
 		synctest.Test(t, func(t *testing.T) {
@@ -232,8 +228,8 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
-// With a process that is PID 1 its commands end too: the first signal, and the end of the
-// session's time, have that recorded, so that the next resume knows.
+// The commands of a process that is PID 1 end with it. The first signal and the session's
+// timeout record that, so that the next resume knows.
 func TestLastProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, plan(task("t", command("a", "hang"), command("b", "ledger b"))))
@@ -247,7 +243,7 @@ func TestLastProcess(t *testing.T) {
 		}
 		w.inOrder("commit paused signal", "terminate t/a/main:1", "commit failed t/a/main:1")
 	})
-	for _, cause := range []error{engine.Interrupted{Signal: 15}, session.ErrTimeout} { // another container's does not
+	for _, cause := range []error{engine.Interrupted{Signal: 15}, session.ErrTimeout} { // a command in another container does not end
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, plan(task("t", command("a", "hang"))))
 			p := w.process()
@@ -280,8 +276,8 @@ func TestLastProcess(t *testing.T) {
 	})
 }
 
-// The last command ends by itself while a second signal is waited for, or comes: nothing
-// is left, so the session is completed.
+// The last command ends by itself before or at a second signal. No work is left, so the
+// session is completed.
 func TestEndsBetweenTwoSignals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, plan(task("t", command("a", "hang"))))
@@ -296,7 +292,7 @@ func TestEndsBetweenTwoSignals(t *testing.T) {
 	})
 }
 
-// session cancel ends the running command and the session with it.
+// session cancel ends the running command and the session.
 func TestCancelDuringACommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, plan(task("t", command("a", "hang"), command("b", "ledger b"))))
@@ -311,7 +307,7 @@ func TestCancelDuringACommand(t *testing.T) {
 	})
 }
 
-// session cancel --command ends only the command: then the step has failed.
+// session cancel --command ends only the command; then the step has failed.
 func TestCommandEndedFromElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, plan(task("t", command("a", "hang"))))
@@ -320,7 +316,7 @@ func TestCommandEndedFromElsewhere(t *testing.T) {
 	})
 }
 
-// E5: after an end that acode ordered the next resume asks the check first; without one
+// E5: after acode ended a command, the next resume first runs the check. Without a check
 // it says that the step runs again, and runs it as a new attempt.
 func TestAfterAnOrderedEnd(t *testing.T) {
 	for _, c := range []struct {
@@ -359,8 +355,8 @@ func TestAfterAnOrderedEnd(t *testing.T) {
 	}
 }
 
-// A command that ends with status 0 although it was asked to end has done its work, by
-// its own word; one that says anything else has not.
+// A command that was asked to end and exits with 0 has done its work. With any other
+// status it has not.
 func TestAskedToEndAndDone(t *testing.T) {
 	for exit, want := range map[int]session.State{0: session.Completed, 1: session.Paused, 130: session.Paused} {
 		synctest.Test(t, func(t *testing.T) {
@@ -380,8 +376,7 @@ func TestAskedToEndAndDone(t *testing.T) {
 	}
 }
 
-// A signal or a cancel while a check runs concerns the check; nothing is started after
-// it.
+// A signal or a cancel during a check concerns the check. Nothing starts after it.
 func TestInterruptedCheck(t *testing.T) {
 	check := func() *world {
 		return newWorld(t, plan(task("t", command("a", "torn X", checking("hang"), onInterrupt(session.InterruptReruns)))))
@@ -418,7 +413,7 @@ func TestInterruptedCheck(t *testing.T) {
 			}
 		})
 	}
-	// the check says "run it again" between two signals
+	// the check returns "run it again" between two signals
 	synctest.Test(t, func(t *testing.T) {
 		w := check()
 		p, signal := w.interruptible()
@@ -432,7 +427,7 @@ func TestInterruptedCheck(t *testing.T) {
 			t.Errorf("two signals:\n%s", strings.Join(w.trace, "\n"))
 		}
 	})
-	// the check alone is ended: it could not tell
+	// only the check is ended, so it could not tell
 	synctest.Test(t, func(t *testing.T) {
 		w := check()
 		w.during = func(w *world, shell string) {
@@ -448,7 +443,7 @@ func TestInterruptedCheck(t *testing.T) {
 	})
 }
 
-// A session that runs out of time pauses; the command it waits for runs on.
+// A session whose timeout passes pauses; its command continues.
 func TestSessionTimeout(t *testing.T) {
 	for name, cause := range map[string]error{"with_cause": session.ErrTimeout, "without": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -467,7 +462,7 @@ func TestSessionTimeout(t *testing.T) {
 	}
 }
 
-// The end of a context that no signal caused is somebody's wish.
+// A context that ends without a signal counts as a user's request.
 func TestCancelledContext(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("a", "ledger a"))))
 	p := w.process()
@@ -479,7 +474,7 @@ func TestCancelledContext(t *testing.T) {
 	}
 }
 
-// An adapter that only says that its context ended does not hide the signal.
+// An adapter that only reports the end of its context does not hide the signal.
 func TestSignalInsideAPort(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -515,8 +510,7 @@ func TestSignalInsideAPort(t *testing.T) {
 	}
 }
 
-// One that says what ended it, a signal or the time of the session, makes no failed step
-// of that either.
+// An adapter that reports a signal or the session's timeout does not make the step fail.
 func TestEndOfTheSessionIsNoFailureOfAStep(t *testing.T) {
 	search := session.Step{ID: "a", Kind: session.KindSearch, Search: &session.Search{Pattern: "x", Path: "in"}}
 	for port, step := range map[string]session.Step{"read": read("a", "in"), "search": search, "prepare": write("a", "f", "x")} {
@@ -535,7 +529,7 @@ func TestEndOfTheSessionIsNoFailureOfAStep(t *testing.T) {
 	}
 }
 
-// What goes wrong while a command is left or ended is told, and the session stays
+// A problem while a command is left or ended is reported, and the session stays
 // resumable.
 func TestLeavingGoesWrong(t *testing.T) {
 	for _, port := range []string{"append", "terminate", "wait"} {
@@ -557,8 +551,8 @@ func TestLeavingGoesWrong(t *testing.T) {
 	}
 }
 
-// A store that cannot list requests stops a session at its next boundary, not its
-// command.
+// If the store cannot list requests, the session stops at its next boundary, and its
+// command continues.
 func TestRequestsFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, plan(task("t", command("a", "hang"), command("b", "ledger b"))))
@@ -573,8 +567,8 @@ func TestRequestsFail(t *testing.T) {
 	})
 }
 
-// A pause, and a question that waits for its answer, keep the workspace as it is left,
-// but do not depend on that.
+// A pause and a waiting question store the state of the workspace, but do not depend on
+// it.
 func TestSnapshotAtAPause(t *testing.T) {
 	for _, fails := range []error{nil, errStore} {
 		for _, step := range []session.Step{command("a", "exit 1"), gate("a")} {
@@ -594,7 +588,7 @@ func TestSnapshotAtAPause(t *testing.T) {
 	}
 }
 
-// Each end of a command keeps the workspace as it left it, but does not depend on that.
+// Each end of a command stores the state of the workspace, but does not depend on it.
 func TestLookAfterACommand(t *testing.T) {
 	for _, fails := range []error{nil, errStore} {
 		for shell, want := range map[string]session.EventType{"ledger a": session.StepCompleted, "exit 1": session.StepFailedEvent} {
@@ -622,8 +616,8 @@ func TestLookAfterACommand(t *testing.T) {
 	}
 }
 
-// A request that is no cancel, an approval of a later gate for one, ends no running
-// command: it is answered between two steps.
+// A request other than cancel, such as an approval of a later gate, ends no running
+// command. It is answered between two steps.
 func TestRequestsThatAreNoCancel(t *testing.T) {
 	for _, kind := range []session.RequestKind{session.RequestApprove, session.RequestDeny} {
 		synctest.Test(t, func(t *testing.T) {
@@ -641,7 +635,8 @@ func TestRequestsThatAreNoCancel(t *testing.T) {
 	}
 }
 
-// A commit that has begun is not cut short by a signal: its outcome would be unknown.
+// A signal does not interrupt a commit that has begun, because its outcome would be
+// unknown.
 func TestSignalBeforeACommit(t *testing.T) {
 	w := newWorld(t, plan(task("t", gate("g"))))
 	p, signal := w.interruptible()
@@ -655,8 +650,7 @@ func TestSignalBeforeACommit(t *testing.T) {
 	}
 }
 
-// A command that still runs comes first: an earlier step that failed is not tried again
-// beside it.
+// A running command comes first: an earlier failed step does not run again beside it.
 func TestRunningCommandComesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, plan(task("one", command("a", "exit 1")), task("two", command("b", "hang"))))

@@ -17,15 +17,15 @@ type Interrupted struct{ Signal int }
 // Error implements error.
 func (Interrupted) Error() string { return "interrupted by a signal" }
 
-// stop ends the execution: the session goes to a state, for a reason.
+// stop ends the execution with a new state of the session and a reason.
 type stop struct {
-	// empty: stays as it is
+	// empty keeps the state
 	to     session.State
 	reason session.Reason
-	// empty: no failure
+	// empty for no failure
 	code   session.Code
 	detail string
-	// said after detail and not kept: it will not stay true
+	// shown after detail but not recorded, because it is true only now
 	aside  string
 	next   session.Hint
 	signal int
@@ -34,15 +34,15 @@ type stop struct {
 // Error implements error.
 func (s *stop) Error() string { return s.detail + s.aside }
 
-// finishFull finishes when the commit of was met a full disk: with all that is pending if
-// the reserved room holds it, else with the pause alone.
+// finishFull finishes after the commit of was met a full disk. It commits everything
+// pending if the reserved space is large enough, and otherwise only the pause.
 func (b *branch) finishFull(ctx context.Context, was *stop, cause error) (result session.Result, err error) {
 	for _, alone := range []bool{false, true} {
 		if was, err = b.full(ctx, was, cause); err != nil {
 			return result, err
 		}
 		if alone {
-			b.pending, b.onCommit, b.spent = nil, nil, nil // found again at the next resume
+			b.pending, b.onCommit, b.spent = nil, nil, nil // the next resume finds the results again
 		}
 		if result, cause = b.finish(ctx, was); !errors.Is(cause, session.ErrDiskFull) {
 			return result, cause
@@ -51,7 +51,7 @@ func (b *branch) finishFull(ctx context.Context, was *stop, cause error) (result
 	return result, cause
 }
 
-// outOfTime is the stop of a session whose own time is over.
+// outOfTime returns the stop of a session whose timeout has passed.
 func outOfTime(aside string) *stop {
 	return &stop{to: session.Paused, reason: session.ReasonTimeout, code: session.ErrTimeout, detail: "the session ran out of time", aside: aside}
 }
@@ -67,18 +67,19 @@ func cancelled(by, why string) *stop {
 	return &stop{code: session.ErrCancelled, detail: detail}
 }
 
-// interrupted is the stop of a session that a signal ended.
+// interrupted returns the stop of a session that a signal interrupted.
 func interrupted(sig Interrupted) *stop {
 	return &stop{to: session.Paused, reason: session.ReasonSignal, signal: sig.Signal, detail: "interrupted by a signal"}
 }
 
 // drains reports whether s ends the session, with all its branches at their next
-// boundary. Who only waits for a person stops its own task.
+// boundary. A stop that only waits for a person stops its own task.
 func (s *stop) drains() bool {
 	return s.to == session.Failed || s.to == session.Paused && s.reason != session.ReasonUncertain && s.reason != session.ReasonApproval
 }
 
-// weight orders the stops of several branches: the session ends by the least.
+// weight orders the stops of several branches. The stop with the least weight ends the
+// session.
 func (s *stop) weight() int {
 	switch {
 	case s.reason == session.ReasonSignal:
@@ -99,8 +100,8 @@ func (s *stop) weight() int {
 	return 7
 }
 
-// verdict is the stop of the session of which branches have stopped: the weightiest, with
-// what the others of its kind say.
+// verdict returns the stop of the session: the one with the least weight, with the
+// details of all stops of the same weight.
 func (c *crew) verdict() *stop {
 	slices.SortStableFunc(c.stops, func(a, b placed) int { return cmp.Or(cmp.Compare(a.weight(), b.weight()), cmp.Compare(a.at, b.at)) })
 	halt := *c.stops[0].stop
@@ -112,17 +113,17 @@ func (c *crew) verdict() *stop {
 			halt.detail += "; " + other.detail
 		}
 		halt.aside += other.aside
-		if halt.code == session.ErrTimeout && other.code != halt.code { // it does not stand alone
+		if halt.code == session.ErrTimeout && other.code != halt.code { // the timeout is not the only reason
 			halt.code = other.code
 		}
 	}
 	return &halt
 }
 
-// ending is the stop of a session that has nothing left to do now. A time-out counts as
-// one only when it alone keeps the session from being completed.
+// ending returns the stop of a session without work left. Its code is ErrTimeout only if
+// the timeout alone prevents the session from being completed.
 func (b *branch) ending() (halt *stop) {
-	more := -1 // than the one that is named
+	more := -1 // number of failures besides the first
 	b.book.look(func(s *session.Session) {
 		for i := range b.next.Items {
 			st := s.Steps[b.next.Items[i].ID]
@@ -140,7 +141,7 @@ func (b *branch) ending() (halt *stop) {
 		return &stop{to: session.Completed}
 	case more > 0:
 		halt.detail += fmt.Sprintf("; %d more failed", more)
-		if halt.code == session.ErrTimeout { // it does not stand alone
+		if halt.code == session.ErrTimeout { // the timeout is not the only reason
 			halt.code = session.ErrCommand
 		}
 	}
@@ -165,14 +166,15 @@ func (b *branch) afterLast(ctx context.Context) error {
 	return nil
 }
 
-// pause makes a stop of what ends a branch and not the store; nil when the store failed.
+// pause turns the error of a branch into a stop. It returns nil for an error of the
+// store.
 func pause(ctx context.Context, err error) *stop {
 	var halt *stop
 	if errors.As(err, &halt) {
 		return halt
 	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		err = context.Cause(ctx) // an adapter need not know why it was interrupted
+		err = context.Cause(ctx) // an adapter may not know the cause
 	}
 	var sig Interrupted
 	switch {
@@ -188,7 +190,7 @@ func pause(ctx context.Context, err error) *stop {
 	return nil
 }
 
-// halted turns what ended the branches into a stop, or returns it when the store failed.
+// halted turns the error of the branches into a stop. It returns an error of the store.
 func (b *branch) halted(ctx context.Context, err error) (*stop, error) {
 	if halt := pause(ctx, err); halt != nil {
 		return halt, nil
@@ -199,10 +201,10 @@ func (b *branch) halted(ctx context.Context, err error) (*stop, error) {
 	return nil, err
 }
 
-// full makes room to leave the session paused on a full disk. What is pending goes with
-// the pause: nobody may be asked twice for an answer. A commit that failed may have
-// happened all the same, which the journal knows now; if it was the one of was, that
-// stands.
+// full frees space and returns the stop that leaves the session paused on a full disk.
+// Pending drafts are committed with the pause, so that no person is asked twice for an
+// answer. The failed commit may have happened, as the recovered journal shows. If that
+// commit was the one of was, full returns was.
 func (b *branch) full(ctx context.Context, was *stop, cause error) (*stop, error) {
 	if err := b.Journal.Recover(ctx); err != nil {
 		return nil, errors.Join(cause, err)
@@ -223,7 +225,7 @@ func (b *branch) full(ctx context.Context, was *stop, cause error) (*stop, error
 	return halt, nil
 }
 
-// finish commits what is pending with the final state and reports the result.
+// finish commits pending drafts with the final state and returns the result.
 func (b *branch) finish(ctx context.Context, halt *stop) (r session.Result, err error) {
 	b.crew.collect(b)
 	var last []session.Draft
@@ -253,13 +255,13 @@ func (b *branch) finish(ctx context.Context, halt *stop) (r session.Result, err 
 	return r, nil
 }
 
-// lastLook is how long the look at the workspace may take after a signal, which ends
-// acode within a second.
+// lastLook limits the look at the workspace after a signal, because acode ends within a
+// second.
 const lastLook = 250 * time.Millisecond
 
-// snapshot takes the workspace as it is left for that reason. Without one the next resume
-// compares with the start, which warns more and asks no less; so its failure must not
-// keep a session from pausing.
+// snapshot stores the manifest of the workspace at a pause. Without it, the next resume
+// compares with the start and warns about more files, but asks no less. Therefore a
+// failure must not prevent the pause.
 func (b *branch) snapshot(ctx context.Context, reason session.Reason) (manifest, git string) {
 	if b.Snapshot == nil {
 		return "", ""

@@ -9,13 +9,13 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// maxReruns is how often in a row a policy or a check may have a command run again, each
-// time because the outcome was unknown: what kills its supervisor each time would go on
-// to, without end.
+// maxReruns is how often in a row a policy or a check may run a command again because its
+// outcome was unknown. A cause that kills the supervisor each time would otherwise repeat
+// without end.
 const maxReruns = 3
 
-// unknown makes it durable that the outcome of a command is unknown, with what it wrote,
-// then settles it.
+// unknown makes it durable that the outcome of a command is unknown, with its output,
+// then resolves it.
 func (b *branch) unknown(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) error {
 	bg := context.WithoutCancel(ctx)
 	if !b.uncertain(it) {
@@ -26,11 +26,11 @@ func (b *branch) unknown(ctx context.Context, it *session.Item, step *session.St
 			return err
 		}
 	}
-	return b.settle(ctx, it, step, rec)
+	return b.resolve(ctx, it, step, rec)
 }
 
-// recordUnknown queues that the outcome of a command is unknown, with what is left of
-// what it wrote.
+// recordUnknown queues that the outcome of a command is unknown, with the rest of its
+// output.
 func (b *branch) recordUnknown(ctx context.Context, it *session.Item, rec session.CommandRecord) error {
 	soFar, _, _, err := b.result(ctx, rec)
 	if err != nil && !errors.Is(err, session.ErrCorrupt) {
@@ -42,9 +42,10 @@ func (b *branch) recordUnknown(ctx context.Context, it *session.Item, rec sessio
 	return nil
 }
 
-// settle decides what became of a command whose outcome is unknown: its check, then what
-// a person said beforehand, then its policy, then a person (E5).
-func (b *branch) settle(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) error {
+// resolve decides the outcome of a command whose outcome is unknown. It uses the step's
+// check, then a person's answer given in advance, then the policy, then asks a person
+// (E5).
+func (b *branch) resolve(ctx context.Context, it *session.Item, step *session.Step, rec session.CommandRecord) error {
 	if err := b.boundary(ctx); err != nil { // the outcome may be unknown because the session is to be cancelled
 		return err
 	}
@@ -65,10 +66,10 @@ func (b *branch) settle(ctx context.Context, it *session.Item, step *session.Ste
 		return err
 	}
 	if verdict == "" || verdict == session.InterruptDone && b.said(it, rec.Key) && b.lost(it, step.Run) {
-		by, verdict = b.declared(it, step.Run, rec.Key) // a check cannot bring a lost value back: a person's answer counts
+		by, verdict = b.declared(it, step.Run, rec.Key) // a check cannot restore a lost value: a person's answer counts
 	}
 	if verdict == session.InterruptReruns && by == "policy" && rec.State == session.CommandFinished {
-		verdict = session.InterruptAsks // it did run: what a policy repeats is what may not have happened
+		verdict = session.InterruptAsks // the command did run: a policy only repeats commands that may not have run
 	}
 	if verdict == session.InterruptReruns && by != "person" {
 		if b.reran++; b.reran > maxReruns {
@@ -100,7 +101,7 @@ func (b *branch) settle(ctx context.Context, it *session.Item, step *session.Ste
 		b.spent = append(b.spent, rec.Key)
 		return &failure{code: session.ErrUncertain, message: "the outcome of the command is unknown; declared failed", by: by, command: doubt.Command}
 	case session.InterruptReruns:
-		if err := b.boundary(ctx); err != nil { // since the check, or a person, was asked: nothing new begins
+		if err := b.boundary(ctx); err != nil { // after the question: nothing new begins
 			return err
 		}
 		b.spent = append(b.spent, rec.Key)
@@ -109,7 +110,8 @@ func (b *branch) settle(ctx context.Context, it *session.Item, step *session.Ste
 	return b.undecided(it, rec, session.ErrUncertain)
 }
 
-// decided says what nobody was asked about; empty when a person decided.
+// decided returns a text about a decision without a person. It is empty if a person
+// decided.
 func decided(it *session.Item, by string, verdict session.OnInterrupt) string {
 	then := map[session.OnInterrupt]string{
 		session.InterruptDone: "it happened", session.InterruptReruns: "it did not happen, so it runs again", session.InterruptFails: "it failed",
@@ -125,7 +127,8 @@ func decided(it *session.Item, by string, verdict session.OnInterrupt) string {
 	return ""
 }
 
-// check runs the step's own check: exit 0 it happened, 1 it did not, else still unknown.
+// check runs the step's own check. Exit status 0 means that the command happened, 1 that
+// it did not. Otherwise the outcome stays unknown.
 func (b *branch) check(ctx context.Context, it *session.Item, r *session.Run) (by string, verdict session.OnInterrupt, err error) {
 	if r.Check == "" {
 		return "", "", nil
@@ -139,11 +142,11 @@ func (b *branch) check(ctx context.Context, it *session.Item, r *session.Run) (b
 	}
 	var seq uint64
 	b.book.look(func(s *session.Session) { seq = s.LastSeq })
-	// A check may repeat, so each asking has a key of its own: every process, and every
-	// new unknown outcome, commits an event before it asks.
+	// A check may run again, so each run has its own key. Every process, and every new
+	// unknown outcome, commits an event first, so seq is new.
 	req.Key = session.Key{Session: b.id, Step: it.ID, Operation: "check", Attempt: int(seq)}.String()
 	rec, err := b.await(ctx, it, req.Key, func(ctx context.Context) (session.CommandRecord, error) { return b.Commands.Run(ctx, req) })
-	if f := (*failure)(nil); errors.As(commandFailure(err), &f) { // never started, as where its directory is gone
+	if f := (*failure)(nil); errors.As(commandFailure(err), &f) { // it never started, for example because its directory is gone
 		b.tell(session.Notice{Kind: session.NoticeInfo, Text: b.Redact(fmt.Sprintf("The check of %s cannot tell: %s", it.ID, f.message))})
 		return "", "", nil
 	}
@@ -159,7 +162,7 @@ func (b *branch) check(ctx context.Context, it *session.Item, r *session.Run) (b
 		}
 	}
 	switch {
-	case rec.Starved: // what on_interrupt says is for a check that cannot tell
+	case rec.Starved: // on_interrupt is only for a check that cannot tell
 		return "", "", &stop{to: session.Paused, reason: session.ReasonEnvironment, code: session.ErrInternal,
 			detail: fmt.Sprintf("the check of %s could not be started: %s; %s", it.ID, rec.StartError, starvation)}
 	case rec.State != session.CommandFinished || rec.Signal != "" || rec.TimedOut || rec.StartError != "":
@@ -172,27 +175,27 @@ func (b *branch) check(ctx context.Context, it *session.Item, r *session.Run) (b
 	return "", "", nil
 }
 
-// said reports whether a person answered beforehand. That holds for the attempt that the
-// answer was given for: nobody can have meant what became uncertain later.
+// said reports whether a person answered in advance. The answer is for the attempt that
+// was uncertain then, and not for one that became uncertain later.
 func (b *branch) said(it *session.Item, key string) bool {
 	return b.Policy.given(it.ID) != "" && b.answered == key
 }
 
-// given is what a person said beforehand of it.
+// given returns the answer that a person gave in advance for step id.
 func (p Policy) given(id session.StepID) session.OnInterrupt {
 	return cmp.Or(p.Outcomes[id], p.Uncertain)
 }
 
-// lost reports whether the value that the command of it was to capture is lost. Without
-// the record of an exit nothing proves that the command had written all of it, so only a
-// person can give it.
+// lost reports whether the value that the step's command was to capture is lost. Without
+// a recorded exit, nothing proves that the command wrote all of it, so only a person can
+// give the value.
 func (b *branch) lost(it *session.Item, r *session.Run) bool {
 	_, given := b.Policy.Captures[it.ID]
 	return r.Capture != "" && !given
 }
 
-// declared gives what was decided beforehand, by a person or by the policy. Who gives the
-// captured value of a command says that it happened.
+// declared returns the decision that a person or the policy made in advance. A person who
+// gives the captured value of a command says that it happened.
 func (b *branch) declared(it *session.Item, r *session.Run, key string) (by string, verdict session.OnInterrupt) {
 	if _, given := b.Policy.Captures[it.ID]; given {
 		return "person", session.InterruptDone
@@ -206,7 +209,8 @@ func (b *branch) declared(it *session.Item, r *session.Run, key string) (by stri
 	return "", session.InterruptAsks
 }
 
-// foresee says what settles the outcome of what runs under key, should that be unknown.
+// foresee returns a text that says how an unknown outcome of the operation of key would
+// be decided.
 func (b *branch) foresee(it *session.Item, key string) string {
 	r := *b.Plan.Tasks[it.Task-1].Steps[it.Step-1].Run
 	if b.what(it, key) != "command" {
@@ -218,7 +222,8 @@ func (b *branch) foresee(it *session.Item, key string) string {
 	return r.Foresee("")
 }
 
-// undecided stops with the exact command that continues, its answer not filled in.
+// undecided stops the session and names the command that continues it. The command leaves
+// the answer open.
 func (b *branch) undecided(it *session.Item, rec session.CommandRecord, err error) error {
 	if !errors.Is(err, session.ErrUncertain) {
 		return err
@@ -228,13 +233,13 @@ func (b *branch) undecided(it *session.Item, rec session.CommandRecord, err erro
 		next:   b.answerWith(it)}
 }
 
-// answerWith asks for the answer about it.
+// answerWith returns the hint that asks for the outcome of the step.
 func (b *branch) answerWith(it *session.Item) session.Hint {
 	return b.Plan.Asks(b.short, it)
 }
 
-// declareDone records a step as done because its check, its policy or a person says so;
-// wrote is what is left of what its command wrote.
+// declareDone records a step as done because its check, its policy or a person says so.
+// wrote is the rest of the command's output.
 func (b *branch) declareDone(ctx context.Context, it *session.Item, step *session.Step, key, by string, wrote *session.CommandResult) error {
 	receipt := session.StepCompletedData{By: by, Command: wrote}
 	var err error
@@ -258,16 +263,16 @@ func (b *branch) declareDone(ctx context.Context, it *session.Item, step *sessio
 	return nil
 }
 
-// valueLost stops a step that happened and whose captured value later steps would miss.
+// valueLost stops at a step that happened but whose captured value is lost, because later
+// steps would miss it.
 func (b *branch) valueLost(it *session.Item, name string) error {
 	return &stop{to: session.Paused, reason: session.ReasonUncertain, code: session.ErrUncertain,
 		detail: fmt.Sprintf("%s cannot be declared done: its command was interrupted, so the value of %s is lost", it.ID, name),
 		next:   b.answerWith(it)}
 }
 
-// nextAttempt starts the command again under a new key: one that was claimed is never
-// started twice. doubt is the seq of the event that says that the outcome before is
-// unknown.
+// nextAttempt starts the command again under a new key, because a claimed key never
+// starts twice. doubt is the seq of the event that records the unknown outcome.
 func (b *branch) nextAttempt(ctx context.Context, it *session.Item, step *session.Step, by string, doubt uint64) error {
 	it.Attempt++
 	it.Action, b.overUS = session.ActionRetry, 0

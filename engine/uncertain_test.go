@@ -19,8 +19,8 @@ func says(o session.OnInterrupt) func(context.Context, string) (session.OnInterr
 	return func(context.Context, string) (session.OnInterrupt, error) { return o, nil }
 }
 
-// E5: what became of a command whose supervisor was killed is told by its check, then by
-// --uncertain, then by its policy, then by a person; nobody guesses.
+// E5: if the supervisor of a command was killed, its check decides, then --uncertain,
+// then its policy, then a person. Nothing is guessed.
 func TestUncertain(t *testing.T) {
 	const rerun, done, fail, ask = session.InterruptReruns, session.InterruptDone, session.InterruptFails, session.InterruptAsks
 	type run = func(*session.Run)
@@ -30,9 +30,9 @@ func TestUncertain(t *testing.T) {
 		flag     session.OnInterrupt
 		person   session.OnInterrupt
 		happened bool
-		// empty: completed
+		// empty for completed
 		code session.Code
-		// of the receipt, or of the next attempt; empty: nobody decided
+		// By of the receipt or of the next attempt; empty if nothing was decided
 		by     string
 		ledger []string
 	}{
@@ -61,7 +61,7 @@ func TestUncertain(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, plan(task("t", command("s", "torn X", c.with...))))
 			w.happened = c.happened
-			if c.flag != "" { // it answers for what was in progress before
+			if c.flag != "" { // the answer is for steps that were in progress before
 				w.crashIn, w.crashNth, w.killsToo = "claimed", 1, true
 				if _, crashed, err := w.process().run(); !crashed || err != nil {
 					t.Fatalf("Execute: got %v, crashed %v", err, crashed)
@@ -121,14 +121,14 @@ func TestUncertain(t *testing.T) {
 	}
 }
 
-// E5: a command whose supervisor is killed each time is not run again without end,
-// whoever says that it may: then it takes a person, whom nothing holds back. Another
-// command counts for itself.
+// E5: a command whose supervisor is killed each time does not run again without end, if a
+// policy or a check decides. Then a person must decide, without a limit. Each command has
+// its own count.
 func TestUncertainEachTime(t *testing.T) {
 	for _, c := range []struct {
 		by   string
 		with func(*session.Run)
-		// of the run, and after a resume that is told to run it again; a check is heard
+		// of the run, and after a resume that is told to run it again; a check runs
 		// before that
 		attempts [2]int
 	}{{"policy", onInterrupt(session.InterruptReruns), [2]int{4, 8}}, {"check", checking("exit 1"), [2]int{4, 7}}} {
@@ -151,8 +151,8 @@ func TestUncertainEachTime(t *testing.T) {
 	}
 }
 
-// E5, FR-064: with nobody to ask the session pauses and names the command that continues,
-// its answer not filled in; the answer is then taken, and only once.
+// E5, FR-064: if no person can be asked, the session pauses. It names the command that
+// continues it and leaves the answer open. The answer then counts once.
 func TestUncertainNobodyThere(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("s", "torn X"), command("n", "ledger N"))))
 	w.happened = true
@@ -174,9 +174,9 @@ func TestUncertainNobodyThere(t *testing.T) {
 	}
 }
 
-// E5: a command that ended and of which the output is lost is asked about: that it exited
-// with 0 says neither what it wrote nor what it captured. Answered, it goes on and runs
-// nothing again; nor does a policy that has what may not have happened run again.
+// E5: acode asks about an ended command whose output is lost, because exit status 0 shows
+// neither its output nor its capture. After an answer nothing runs again. A policy that
+// repeats commands that may not have happened does not run it again either.
 func TestOutputLost(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("s", "ledger S", onInterrupt(session.InterruptReruns)), command("n", "ledger N"))))
 	w.fails["output"] = &session.Error{Code: session.ErrCorrupt, Message: "an output file of the command cannot be used: it is missing"}
@@ -193,8 +193,8 @@ func TestOutputLost(t *testing.T) {
 	}
 }
 
-// E5: a value that was captured from half an output is none. Where nothing is captured
-// the output says itself what is missing.
+// E5: a capture from a partial output is invalid. Without a capture, the output itself
+// says that a part is missing.
 func TestCaptureOfAnOutputThatIsNotWhole(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("all", "overflow 1.2"), command("v", "overflow 1.2", capturing("V")))))
 	res := w.process().must()
@@ -204,9 +204,8 @@ func TestCaptureOfAnOutputThatIsNotWhole(t *testing.T) {
 	}
 }
 
-// E5: --uncertain answers for the attempt that was in progress when it was said, and for
-// nothing that becomes uncertain later: neither another step nor the attempt that it
-// asked for.
+// E5: --uncertain answers for the attempt that was in progress at that time. It does not
+// answer for another step or for the attempt that it started.
 func TestUncertainAnswersOnce(t *testing.T) {
 	for _, answer := range []session.OnInterrupt{session.InterruptDone, session.InterruptReruns} {
 		w := newWorld(t, plan(task("t", command("s", "torn X"), command("n", "torn N"), command("l", "ledger L"))))
@@ -237,8 +236,8 @@ func TestUncertainAnswersOnce(t *testing.T) {
 	}
 }
 
-// What a process that was killed between a receipt and its next call left raw, the next
-// one removes.
+// The next process removes raw output that a process left because it was killed between a
+// receipt and its next call.
 func TestRawOutputOfAKilledProcess(t *testing.T) {
 	for _, shell := range []string{"ledger X", "torn X"} {
 		w := newWorld(t, plan(task("t", command("s", shell, onInterrupt(session.InterruptReruns)), command("n", "ledger N"))))
@@ -253,7 +252,7 @@ func TestRawOutputOfAKilledProcess(t *testing.T) {
 	}
 }
 
-// That is the newest one, whatever the order in the plan; those of before were removed.
+// That is the newest receipt in any order of the plan; earlier outputs were removed.
 func TestRawOutputOfTheNewest(t *testing.T) {
 	w := newWorld(t, plan(after(task("second", command("s", "ledger 2"), command("n", "ledger 3")), "first"), task("first", command("s", "ledger 1"))))
 	w.crashIn, w.crashNth = "forget", 2
@@ -266,8 +265,7 @@ func TestRawOutputOfTheNewest(t *testing.T) {
 	}
 }
 
-// E5: a check is asked under a new key by each process, since a claimed key never runs
-// again.
+// E5: each process runs a check under a new key, because a claimed key never runs again.
 func TestCheckIsAskedAgain(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("s", "torn X", checking("has Y")))))
 	w.plan.Tasks[0].Steps[0].Run.Check = "exit 2"
@@ -284,8 +282,8 @@ func TestCheckIsAskedAgain(t *testing.T) {
 	}
 }
 
-// E5: a check that a limit keeps from starting has not been asked: what on_interrupt says
-// is for one that cannot tell.
+// E5: a check that a limit prevented from starting did not run, and on_interrupt is only
+// for a check that cannot tell.
 func TestStarvedCheck(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("s", "torn X", checking("starve"), onInterrupt(session.InterruptReruns)))))
 	w.happened = true
@@ -297,9 +295,9 @@ func TestStarvedCheck(t *testing.T) {
 	}
 }
 
-// E5: without the record of an exit a captured value is lost, however much of it was
-// written: a check, a policy or a person that says "done" does not make it whole. The
-// step stops, and a person may give the value.
+// E5: without a recorded exit a captured value is lost, however much of it was written. A
+// check, a policy or a person that says "done" does not complete it. The step stops, and
+// a person may give the value.
 func TestTornCapture(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -331,14 +329,14 @@ func TestTornCapture(t *testing.T) {
 			p := w.process()
 			p.policy.Captures = map[session.StepID]string{id("t", "s"): "1.4"}
 			wantResult(t, p.must(), session.Completed, "", "")
-			w.ledgered("1.", "1.4") // the second one is what env V said
+			w.ledgered("1.", "1.4") // the second one is the output of env V
 		})
 	}
 }
 
-// E5: when the check says that it happened, but its captured value is lost, a person's
-// answer counts, as the message says; without one nothing is repeated, whatever the
-// policy.
+// E5: if the check says that the command happened but its captured value is lost, a
+// person's answer counts, as the message says. Without an answer nothing is repeated,
+// with any policy.
 func TestUncertainCheckWithLostCapture(t *testing.T) {
 	for answer, want := range map[session.OnInterrupt][]string{session.InterruptReruns: {"X", "X"}, session.InterruptFails: {"X"}} {
 		w := newWorld(t, plan(task("t", command("s", "torn X", capturing("V"), checking("has X"), onInterrupt(session.InterruptReruns)))))
@@ -361,9 +359,9 @@ func TestUncertainCheckWithLostCapture(t *testing.T) {
 	}
 }
 
-// E5: a command that a signal ended which acode did not send may have done its work, also
-// where a shell reports the signal by its status: its check is asked, then its policy,
-// then a person. A crash of its own is a failed step.
+// E5: a command that ended by a signal of another sender may have done its work, also if
+// a shell reports the signal as a status. Its check decides, then its policy, then a
+// person. A crash of its own is a failed step.
 func TestEndedByASignal(t *testing.T) {
 	for shell, by := range map[string]string{
 		"signal SIGTERM": "SIGTERM", "signal SIGINT": "SIGINT", "signal SIGHUP": "SIGHUP", "signal SIGQUIT": "SIGQUIT", "signal SIGKILL": "SIGKILL",
@@ -392,8 +390,7 @@ func TestEndedByASignal(t *testing.T) {
 	}
 }
 
-// What a command wrote whose outcome is unknown stays readable after the decision,
-// whatever it is.
+// The output of a command whose outcome is unknown stays readable after any decision.
 func TestOutputOfAnUnknownCommand(t *testing.T) {
 	for _, verdict := range []session.OnInterrupt{session.InterruptDone, session.InterruptFails, session.InterruptReruns} {
 		w := newWorld(t, plan(task("t", command("s", "torn X"))))
@@ -423,8 +420,8 @@ func TestOutputOfAnUnknownCommand(t *testing.T) {
 	}
 }
 
-// Descendants that outlive a command leave its outcome unknown; a record that cannot be
-// is a bug of ours.
+// Descendants that outlive a command make its outcome unknown. An impossible record is a
+// bug.
 func TestOtherRecords(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("s", "linger"))))
 	wantResult(t, w.process().must(), session.Paused, session.ReasonUncertain, session.ErrUncertain)
@@ -434,7 +431,7 @@ func TestOtherRecords(t *testing.T) {
 	}
 }
 
-// E5: a command in progress whose record is lost, with those of others, is not started
+// E5: a command in progress whose record is lost, like those of others, does not start
 // again.
 func TestRecordsLost(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("a", "ledger a"), command("b", "ledger b"))))
@@ -451,7 +448,7 @@ func TestRecordsLost(t *testing.T) {
 	w.ledgered("a", "b")
 }
 
-// A failing question or check ends the process as its own error says.
+// An error of a question or check ends the process with that error.
 func TestUncertainErrors(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("s", "torn X"))))
 	p := w.process()
@@ -482,7 +479,7 @@ func TestUncertainErrors(t *testing.T) {
 	}
 }
 
-// lost is when the last outcome was found to be unknown.
+// lost returns when the last outcome was found to be unknown.
 func lost(w *world) int64 {
 	for _, e := range slices.Backward(w.events) {
 		if e.Type == session.StepUnknown {
@@ -492,13 +489,13 @@ func lost(w *world) int64 {
 	return 0
 }
 
-// Whoever waits for a command whose supervisor was killed learns that at once, and once,
-// and what will be done about its outcome.
+// A person who waits for a command whose supervisor was killed is told so at once, and
+// once, with the later decision about its outcome.
 func TestSupervisorGone(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		with []func(*session.Run)
-		// runs on
+		// the operation that continues
 		what  string
 		wants string
 	}{

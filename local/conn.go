@@ -192,8 +192,8 @@ func openConn(home string, pragmas ...string) (*writeConn, error) {
 	return w, nil
 }
 
-// restartOnce runs restart once, before the first transaction. It does not try again after a
-// failure, because the kernel may mark pages as written that it failed to write.
+// restartOnce runs restart once, before the first transaction. It does not try again
+// after a failure, because the kernel may mark pages as written that it failed to write.
 func (w *writeConn) restartOnce(ctx context.Context) error {
 	if !w.restarted {
 		w.restarted, w.refused = true, w.restart(context.WithoutCancel(ctx))

@@ -186,8 +186,8 @@ func (w *Writer) Reload(ctx context.Context) error {
 	return w.reload(ctx)
 }
 
-// RemoveDelivered removes delivered sessions from the outbox, as Changed does when there are
-// enough.
+// RemoveDelivered removes delivered sessions from the outbox, as Changed does when there
+// are enough.
 func (o *Outbox) RemoveDelivered(ctx context.Context, _ []int64) error { return o.removeDelivered(ctx) }
 
 // Enlisted returns the numbers of the sessions in the outbox.

@@ -10,8 +10,8 @@ import (
 )
 
 // deliveredRows is how many sessions without undelivered events may stay in the outbox.
-// Outbox.removeDelivered removes them together, because the next step of a running session would
-// only insert it again.
+// Outbox.removeDelivered removes them together, because the next step of a running
+// session would only insert it again.
 const deliveredRows = 32
 
 // Changed lists the lanes with events above Acked, in all states, in the order of session
@@ -32,9 +32,9 @@ func (o *Outbox) Changed(ctx context.Context) (pending []session.Lane, err error
 	return pending, err
 }
 
-// removeDelivered removes sessions from the outbox that have nothing more to deliver. It checks
-// that inside its transaction. Its commit is visible to every writer, so each writer
-// inserts its session again with its next commit.
+// removeDelivered removes sessions from the outbox that have nothing more to deliver. It
+// checks that inside its transaction. Its commit is visible to every writer, so each
+// writer inserts its session again with its next commit.
 func (o *Outbox) removeDelivered(ctx context.Context) error {
 	return o.tx(ctx, "clean outbox", func(ctx context.Context) error {
 		return o.conn.exec(ctx, `DELETE FROM outbox

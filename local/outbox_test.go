@@ -314,8 +314,8 @@ func TestCostFollowsWhatChanged(t *testing.T) {
 	}
 }
 
-// An outbox needs a store open for writing. It reports that its database was moved away, or
-// that it is closed.
+// An outbox needs a store open for writing. It reports that its database was moved away,
+// or that it is closed.
 func TestOutboxOfNothing(t *testing.T) {
 	o := options(t)
 	s := open(t, o)
