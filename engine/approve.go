@@ -141,7 +141,7 @@ func (b *branch) unanswered(it *session.Item, err error) error {
 	if !errors.Is(err, session.ErrApproval) {
 		return err
 	}
-	return &stop{code: session.ErrApproval, detail: it.ID.String() + " waits for approval and nobody can be asked here"}
+	return &stop{code: session.ErrApproval, detail: it.ID.String() + " waits for approval, and no one can be asked here"}
 }
 
 // deny records a denial with its reason and pauses. The next resume asks again.

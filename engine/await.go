@@ -95,7 +95,7 @@ func (b *branch) alone(ctx context.Context, it *session.Item, key string) bool {
 		return false
 	}
 	b.tell(session.Notice{Kind: session.NoticeWarning, Item: it, Text: fmt.Sprintf(
-		"the supervisor of the %s of %s is gone; the %[1]s runs on, without a timeout, and nobody will know how it ends: then %[3]s", b.what(it, key), it.ID, b.foresee(it, key))})
+		"the supervisor of the %s of %s is gone; the %[1]s runs on without a timeout, and no one will know how it ends: then %[3]s", b.what(it, key), it.ID, b.foresee(it, key))})
 	b.Log.Warn("a command runs without its supervisor", "event", "command_unattended", "step", it.ID.String(), "key", key)
 	return true
 }
@@ -160,9 +160,9 @@ func (b *branch) pauses(ctx context.Context, all []*leaving, halt *stop) error {
 		Hint: session.Then("end it later", session.MoveCancelCommand, b.short)}
 	switch l := all[0]; {
 	case l.endsToo:
-		said.Text, said.Hint = "The running command is ended too: nothing outlives this process, which is PID 1.", session.Hint{}
+		said.Text, said.Hint = "The running command is ended too, because nothing outlives this process (PID 1).", session.Hint{}
 	case len(all) == 1 && l.alone:
-		said.Text = "The running command runs on, without its supervisor; signal again now to end it."
+		said.Text = "The running command runs on without its supervisor; signal again now to end it."
 	}
 	if said.Item = all[0].it; len(all) > 1 {
 		said.Item = nil

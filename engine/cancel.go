@@ -59,7 +59,7 @@ func (b *branch) close(ctx context.Context, it *session.Item, st session.StepSta
 	case len(step.Changes) > 0:
 		return b.closeChange(ctx, it, st)
 	}
-	b.fail(it, &failure{code: session.ErrCancelled, message: "the session was cancelled before this was done"})
+	b.fail(it, &failure{code: session.ErrCancelled, message: "the session was cancelled before the step was done"})
 	return nil
 }
 
@@ -117,7 +117,7 @@ func (b *branch) closeChange(ctx context.Context, it *session.Item, st session.S
 		}
 		switch {
 		case err != nil:
-			why = "the session was cancelled, and its files cannot be looked at: " + err.Error()
+			why = "the session was cancelled, and its files cannot be read: " + err.Error()
 		case progress == session.NotApplied:
 			b.fail(it, &failure{code: session.ErrCancelled, message: "the session was cancelled before its files were changed"})
 			return nil

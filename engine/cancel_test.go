@@ -55,7 +55,7 @@ func TestCancelKeepsWhatHappened(t *testing.T) {
 		{"unknown", command("s", "ledger X", onInterrupt(session.InterruptReruns)), "claimed", true, false, session.StepUncertain, "its supervisor was killed"},
 		{"still_runs", command("s", "running"), "claimed", false, false, session.StepFailed, "was ended on request"},
 		{"never_started", command("s", "ledger X"), "run", false, false, session.StepFailed, "cancelled before the command was started"},
-		{"read", read("s", "nowhere"), "read", false, false, session.StepFailed, "cancelled before this was done"},
+		{"read", read("s", "nowhere"), "read", false, false, session.StepFailed, "cancelled before the step was done"},
 		{"files_written", write("s", "a", "x"), "applied", false, false, session.StepDone, ""},
 		{"files_untouched", write("s", "a", "x"), "apply", false, false, session.StepFailed, "cancelled before its files were changed"},
 		{"files_half", session.Step{ID: "s", Kind: session.KindChanges, Changes: []session.Change{{Op: session.KindWrite, Path: "a", Content: "x"}, {Op: session.KindWrite, Path: "b", Content: "y"}}},

@@ -211,8 +211,8 @@ func (b *branch) applied(ctx context.Context, it *session.Item) error {
 
 func changedMeanwhile(it *session.Item) error {
 	return &session.Error{Code: session.ErrFileChanged, Place: it.ID.String(),
-		Message: "the files of this step changed while acode looked at them; nothing was overwritten",
-		Next:    session.Words("look at the files, then resume again")}
+		Message: "the files of this step changed while acode checked them; nothing was overwritten",
+		Next:    session.Words("check the files, then resume again")}
 }
 
 // redo continues an attempt that a crash interrupted. It first rolls back a part that was

@@ -52,17 +52,17 @@ func TestPartiallyWritten(t *testing.T) {
 // attempt works on top of it.
 func TestForeignContentAccepted(t *testing.T) {
 	w := torn(t)
-	w.files["b"] = "somebody else's"
+	w.files["b"] = "foreign"
 	wantResult(t, w.process().must(), session.Completed, "", "")
 	w.holds(applied)
 	w.inOrder("rollback t/g/main:1 overwriting [b]")
 
 	w = torn(t)
-	w.files["b"] = "somebody else's old"
+	w.files["b"] = "foreign old"
 	p := w.process()
 	p.choices.InProgress = resume.StrategyRetry
 	wantResult(t, p.must(), session.Completed, "", "")
-	w.holds(map[string]string{"a": "new a", "b": "somebody else's new", "c": "new c"})
+	w.holds(map[string]string{"a": "new a", "b": "foreign new", "c": "new c"})
 	w.inOrder("tidy", "prepare", "effect t/g/main:2")
 	if w.count("rollback") != 0 {
 		t.Errorf("retry rolled back")
@@ -82,7 +82,7 @@ func TestForeignContentNotAccepted(t *testing.T) {
 		res := p.must()
 		wantResult(t, res, session.Paused, session.ReasonEnvironment, session.ErrFileChanged)
 		if w.files["b"] != "just now" || w.count("rollback") != 0 {
-			t.Errorf("Execute: overwrote what nobody accepted: %v", w.files)
+			t.Errorf("Execute: overwrote content that was not accepted: %v", w.files)
 		}
 		wantResult(t, w.process().must(), session.Completed, "", "")
 		w.holds(applied)

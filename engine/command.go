@@ -121,7 +121,7 @@ func (b *branch) outcome(ctx context.Context, it *session.Item, step *session.St
 		return b.unknown(ctx, it, step, rec)
 	case session.CommandVoid: // the next resume starts it under a new key
 		return &session.Error{Code: session.ErrStoreIO, Message: "the command of " + it.ID.String() + " was not started: " + rec.Why, Retryable: true,
-			Next: session.Words("see to the disk that holds acode's state, then resume")}
+			Next: session.Words("check the disk that holds acode's state, then resume")}
 	}
 	return &session.Error{Code: session.ErrInternal, Message: fmt.Sprintf("the supervisor answered with a command that is %s", rec.State), Place: it.ID.String()}
 }
@@ -150,7 +150,7 @@ func (b *branch) take(ctx context.Context, it *session.Item, step *session.Step,
 		return "it was ended by " + by + ", which acode did not send; it may have done its work before", nil
 	}
 	if rec.Lost != "" && step.Run.Capture != "" {
-		return "its output, of which a value is captured, is not whole: " + rec.Lost, nil
+		return "a value is captured from its output, and the output is incomplete: " + rec.Lost, nil
 	}
 	captured, uncaptured := "", error(nil)
 	if step.Run.Capture != "" && rec.Exit == 0 { // first, because the value may be a secret in all that follows
@@ -158,7 +158,7 @@ func (b *branch) take(ctx context.Context, it *session.Item, step *session.Step,
 	}
 	result, wrote, last, err := b.result(ctx, rec)
 	if errors.Is(err, session.ErrCorrupt) {
-		return fmt.Sprintf("its record says that it ended with %s, and what it wrote is lost: %v", cmp.Or(rec.Signal, fmt.Sprintf("status %d", rec.Exit)), err), nil
+		return fmt.Sprintf("its record says that it ended with %s, and its output is lost: %v", cmp.Or(rec.Signal, fmt.Sprintf("status %d", rec.Exit)), err), nil
 	}
 	if err != nil {
 		return "", err
@@ -197,7 +197,7 @@ func (b *branch) take(ctx context.Context, it *session.Item, step *session.Step,
 	}
 	b.done(it, receipt)
 	if len(result.Left) > 0 {
-		b.onCommit = append(b.onCommit, session.Notice{Kind: session.NoticeInfo, Item: it, Text: "Still running, and not waited for:", Detail: b.redacted(result.Left)})
+		b.onCommit = append(b.onCommit, session.Notice{Kind: session.NoticeInfo, Item: it, Text: "Still running; acode does not wait for:", Detail: b.redacted(result.Left)})
 	}
 	return "", nil
 }
@@ -218,7 +218,7 @@ func judge(r *session.Run, c *session.CommandResult) *failure {
 	case c.StartError != "":
 		return &failure{code: session.ErrCommand, message: "the command could not be started: " + r.Command()[0] + ": " + c.StartError}
 	case c.TimedOut:
-		return &failure{code: session.ErrTimeout, message: fmt.Sprintf("the command ran out of its time of %s and ", r.Timeout) + fate("was ended", c.Left)}
+		return &failure{code: session.ErrTimeout, message: fmt.Sprintf("the command exceeded its timeout of %s and ", r.Timeout) + fate("was ended", c.Left)}
 	case c.Cancelled && c.Exit != 0:
 		return &failure{code: session.ErrStopped, message: "the command " + fate("was ended on request", c.Left)}
 	case c.Signal != "":
@@ -249,7 +249,7 @@ func (b *branch) look(ctx context.Context) (manifest string) {
 	defer b.looking.Unlock()
 	manifest, err := b.Look(ctx)
 	if err != nil {
-		b.Log.Warn("no look at the workspace after a command", "event", "look_failed", "error", err.Error())
+		b.Log.Warn("the workspace could not be checked after a command", "event", "look_failed", "error", err.Error())
 		return ""
 	}
 	if manifest != "" {
@@ -267,7 +267,7 @@ func (b *branch) changedFiles(ctx context.Context) ([]session.FileState, error) 
 	}
 	now, err := b.Files.Stat(ctx, known)
 	if session.CodeOf(err) == session.ErrFileStep { // no step has failed: the next resume takes the result
-		err = &session.Error{Code: session.ErrEnvironment, Message: "the files of the session cannot be looked at, so the result of the command was not taken", Cause: err}
+		err = &session.Error{Code: session.ErrEnvironment, Message: "the files of the session cannot be read, so the result of the command was not recorded", Cause: err}
 	}
 	if err != nil {
 		return nil, err

@@ -173,7 +173,7 @@ func (c *crew) run(ctx context.Context, b *branch) (*stop, error) {
 	return nil, nil
 }
 
-var errUndone error = &session.Error{Code: session.ErrInternal, Message: "tasks are left that nothing keeps from being carried out"}
+var errUndone error = &session.Error{Code: session.ErrInternal, Message: "tasks are left although nothing prevents their execution"}
 
 func (c *crew) wake() {
 	c.mu.Lock()

@@ -371,7 +371,7 @@ func TestFailedSteps(t *testing.T) {
 	}{
 		{"exit", "exited with status 3", command("s", "exit 3"), session.ErrCommand},
 		{"signal", "crashed with SIGSEGV", command("s", "signal SIGSEGV"), session.ErrCommand},
-		{"timeout", "ran out of its time of 0s and was ended", command("s", "slow"), session.ErrTimeout},
+		{"timeout", "exceeded its timeout of 0s and was ended", command("s", "slow"), session.ErrTimeout},
 		{"timeout_of_another_user", "of 0s and could not be ended: 77 sudo runs with another user's rights", command("s", "beyond"), session.ErrTimeout},
 		{"start", "could not be started: /bin/sh: no such file", command("s", "unstartable"), session.ErrCommand},
 		{"refused", "dir leaves", command("s", "refuse"), session.ErrEscape},

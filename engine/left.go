@@ -32,7 +32,7 @@ func (b *branch) outlive(ctx context.Context, it *session.Item, step *session.St
 	if err != nil || len(left) == 0 {
 		return err
 	}
-	b.tell(session.Notice{Kind: session.NoticeWarning, Item: it, Text: fmt.Sprintf("what the command of %s started still runs:", it.ID), Detail: b.redacted(left)})
+	b.tell(session.Notice{Kind: session.NoticeWarning, Item: it, Text: fmt.Sprintf("processes of the command of %s still run:", it.ID), Detail: b.redacted(left)})
 	b.Log.Warn("a command left processes running", "event", "command_left", "step", it.ID.String(), "key", key, "processes", len(left))
 	wait := false
 	err = b.asking(ctx, func() (err error) {
@@ -98,6 +98,6 @@ func (b *branch) stillLeft(ctx context.Context, it *session.Item, key string) er
 		return err
 	}
 	return &stop{to: session.Paused, reason: session.ReasonUncertain, code: session.ErrUncertain,
-		detail: fmt.Sprintf("%s: the outcome of its command is unknown, and what it started still runs: %s", it.ID, strings.Join(b.redacted(left), "; ")),
+		detail: fmt.Sprintf("%s: the outcome of its command is unknown, and its processes still run: %s", it.ID, strings.Join(b.redacted(left), "; ")),
 		next:   b.answerWith(it)}
 }

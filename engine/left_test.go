@@ -65,7 +65,7 @@ func TestUncertainWhileSomethingRuns(t *testing.T) {
 				if res.Code != c.code || (c.code == "") != (res.State == session.Completed) {
 					t.Fatalf("Execute: got %s, %s: %s", res.State, res.Code, res.Message)
 				}
-				if c.code != "" && (!strings.Contains(res.Message, "still runs: 77 sleep [redacted]") || res.Reason != session.ReasonUncertain) {
+				if c.code != "" && (!strings.Contains(res.Message, "still run: 77 sleep [redacted]") || res.Reason != session.ReasonUncertain) {
 					t.Errorf("Execute: got %q, %q, want the list", res.Reason, res.Message)
 				}
 				if len(w.ledger) != 1 {

@@ -275,7 +275,7 @@ func (b *branch) snapshot(ctx context.Context, reason session.Reason) (manifest,
 	defer b.looking.Unlock()
 	manifest, git, err := b.Snapshot(ctx, b.book.status)
 	if err != nil {
-		b.Log.Warn("no manifest at the pause", "event", "snapshot_failed", "error", err.Error())
+		b.Log.Warn("the manifest could not be stored at the pause", "event", "snapshot_failed", "error", err.Error())
 		return "", ""
 	}
 	b.crew.looked(manifest)

@@ -74,14 +74,14 @@ func (b *branch) resolve(ctx context.Context, it *session.Item, step *session.St
 	if verdict == session.InterruptReruns && by != "person" {
 		if b.reran++; b.reran > maxReruns {
 			verdict = session.InterruptAsks
-			rec.Why += fmt.Sprintf("; it was run again %d times already", maxReruns)
+			rec.Why += fmt.Sprintf("; it already ran again %d times", maxReruns)
 		}
 	}
 	if verdict == session.InterruptAsks {
 		by = "person"
 		err := b.asking(ctx, func() (err error) {
 			if last := b.lastWrote(rec.Key); len(last) > 0 {
-				b.tell(session.Notice{Kind: session.NoticeInfo, Item: it, Text: "The end of what it wrote:", Detail: last})
+				b.tell(session.Notice{Kind: session.NoticeInfo, Item: it, Text: "The end of its output:", Detail: last})
 			}
 			verdict, err = b.Person.Uncertain(ctx, *it, b.redacted(step.Does()), rec.Why)
 			return err
@@ -122,7 +122,7 @@ func decided(it *session.Item, by string, verdict session.OnInterrupt) string {
 	case by == "check":
 		return fmt.Sprintf("The check of %s says: %s", it.ID, then)
 	case by == "policy":
-		return fmt.Sprintf("Nobody can know, and on_interrupt of %s says: %s", it.ID, verdict)
+		return fmt.Sprintf("The outcome is unknown, and on_interrupt of %s says: %s", it.ID, verdict)
 	}
 	return ""
 }
@@ -229,7 +229,7 @@ func (b *branch) undecided(it *session.Item, rec session.CommandRecord, err erro
 		return err
 	}
 	return &stop{to: session.Paused, reason: session.ReasonUncertain, code: session.ErrUncertain,
-		detail: it.ID.String() + ": nobody can know whether the command happened: " + rec.Why,
+		detail: it.ID.String() + ": no one can know whether the command happened: " + rec.Why,
 		next:   b.answerWith(it)}
 }
 

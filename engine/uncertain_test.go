@@ -140,7 +140,7 @@ func TestUncertainEachTime(t *testing.T) {
 					p.policy.Uncertain = session.InterruptReruns
 				}
 				res := p.must()
-				if res.State != session.Paused || res.Code != session.ErrUncertain || !strings.Contains(res.Message, "run again 3 times already") {
+				if res.State != session.Paused || res.Code != session.ErrUncertain || !strings.Contains(res.Message, "already ran again 3 times") {
 					t.Fatalf("Execute: got %s, %s, %q, want it to ask", res.State, res.Code, res.Message)
 				}
 				if got := w.count("effect t/s/main:"); got != want {
@@ -182,7 +182,7 @@ func TestOutputLost(t *testing.T) {
 	w.fails["output"] = &session.Error{Code: session.ErrCorrupt, Message: "an output file of the command cannot be used: it is missing"}
 	res := w.process().must()
 	wantResult(t, res, session.Paused, session.ReasonUncertain, session.ErrUncertain)
-	if !strings.Contains(res.Message, "its record says that it ended with status 0, and what it wrote is lost: an output file") {
+	if !strings.Contains(res.Message, "its record says that it ended with status 0, and its output is lost: an output file") {
 		t.Errorf("Execute: got %q, want what is known and what is not", res.Message)
 	}
 	p := w.process()
@@ -199,7 +199,7 @@ func TestCaptureOfAnOutputThatIsNotWhole(t *testing.T) {
 	w := newWorld(t, plan(task("t", command("all", "overflow 1.2"), command("v", "overflow 1.2", capturing("V")))))
 	res := w.process().must()
 	wantResult(t, res, session.Paused, session.ReasonUncertain, session.ErrUncertain)
-	if !strings.Contains(res.Message, "is not whole: 9 bytes could not be kept") || w.sess.Steps[id("t", "all")].Status != session.StepDone {
+	if !strings.Contains(res.Message, "is incomplete: 9 bytes could not be kept") || w.sess.Steps[id("t", "all")].Status != session.StepDone {
 		t.Errorf("Execute: got %q, and %+v", res.Message, w.sess.Steps[id("t", "all")])
 	}
 }
@@ -520,7 +520,7 @@ func TestSupervisorGone(t *testing.T) {
 				})
 				w.process().must()
 				said := "notice warning t/s the supervisor of the " + c.what + " of t/s is gone; the " + c.what +
-					" runs on, without a timeout, and nobody will know how it ends: then " + c.wants
+					" runs on without a timeout, and no one will know how it ends: then " + c.wants
 				w.inOrder("notice started t/s", said)
 				if n := w.count("notice warning"); n != 1 {
 					t.Errorf("it was said %d times", n)

@@ -298,11 +298,11 @@ func TestSealedContentNeedsItsKey(t *testing.T) {
 	for name, s := range map[string]*local.Store{"without_a_key": keyless, "with_another_key": other} {
 		for _, hash := range []string{small, large} {
 			if got, err := content(t, storeOpener{s}, hash); !errors.Is(err, session.ErrKey) {
-				t.Errorf("%s: OpenBlob of what is sealed: got %d bytes, %v, want %v", name, len(got), err, session.ErrKey)
+				t.Errorf("%s: OpenBlob of sealed content: got %d bytes, %v, want %v", name, len(got), err, session.ErrKey)
 			}
 		}
 		if got, err := content(t, storeOpener{s}, plain); err != nil || string(got) != "no secret" {
-			t.Errorf("%s: OpenBlob of what is not: got %q, %v", name, got, err)
+			t.Errorf("%s: OpenBlob of plain content: got %q, %v", name, got, err)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func TestForkOffKeepsWhatWasDone(t *testing.T) {
 	appendAll(t, w, started(w, 1, 2), completed(w, 1, 2))
 	appendAll(t, w, started(w, 2, 1), started(w, 3, 1), tick())
 	old := w.Session().ID
-	made := forkOff(t, s, w, 4, map[session.StepID]string{stepID(2): "nobody can know", stepID(0): "done"})
+	made := forkOff(t, s, w, 4, map[session.StepID]string{stepID(2): "no one can know", stepID(0): "done"})
 
 	loaded, err := s.Load(t.Context(), made.ID)
 	must(t, err)

@@ -233,7 +233,7 @@ func TestWhatVerifyCannotReadComesFromABackup(t *testing.T) {
 			for _, open := range []func(context.Context, local.Options) (*local.Store, error){local.Open, local.OpenRead} {
 				var e *session.Error
 				if s, err := open(t.Context(), o); !errors.As(err, &e) || e.Code != session.ErrCorrupt && e.Code != session.ErrTampered || !strings.Contains(e.Next.String(), "backup") {
-					t.Errorf("got %v, %v, want damage, and a backup for what helps", s, err)
+					t.Errorf("got %v, %v, want damage, and the advice to restore a backup", s, err)
 				}
 			}
 		})

@@ -23,7 +23,7 @@ func TestKeyFromTheKeyring(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(filepath.Join(o.Home, "key")); !os.IsNotExist(err) {
-		t.Errorf("key file: made all the same (%v)", err)
+		t.Errorf("key file: made nevertheless (%v)", err)
 	}
 	o.Keyring = false
 	if _, err := local.Open(t.Context(), o); !errors.Is(err, session.ErrKey) {

@@ -44,7 +44,7 @@ func TestSyncSaysHowDeliveryStands(t *testing.T) {
 	must(t, o.Beat(t.Context(), h))
 	got, lanes, b := syncOf(t, rd)
 	if diff := cmp.Diff(enlisted, lanes); diff != "" {
-		t.Errorf("lanes before and after what is settled left the outbox: (-before +after)\n%s", diff)
+		t.Errorf("lanes before and after the delivered sessions left the outbox: (-before +after)\n%s", diff)
 	}
 	if diff := cmp.Diff(h, got); diff != "" {
 		t.Errorf("heartbeat: (-want +got)\n%s", diff)
@@ -59,7 +59,7 @@ func TestSyncSaysHowDeliveryStands(t *testing.T) {
 		t.Errorf("Lane: got %+v, %v", l, err)
 	}
 	if _, err := rd.Lane(t.Context(), "nobody"); !errors.Is(err, session.ErrUnknownID) {
-		t.Errorf("Lane of nobody: got %v", err)
+		t.Errorf("Lane of an unknown session: got %v", err)
 	}
 	if r := verify(t, rd); len(r.Problems) != 0 {
 		t.Errorf("Verify: %v", r.Problems)

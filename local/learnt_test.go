@@ -46,7 +46,7 @@ func TestLearntIsRemembered(t *testing.T) {
 		t.Errorf("Append of the same receipt: %v, %v", again, err)
 	}
 	if w.Session().Learnt != last {
-		t.Error("a receipt that is repeated changed what is learnt")
+		t.Error("a receipt that is repeated changed the learnt secrets")
 	}
 	must(t, w.Close())
 	must(t, s.Close())

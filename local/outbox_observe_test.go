@@ -71,6 +71,6 @@ func TestObserverOfRefusedCommits(t *testing.T) {
 	must(t, s.Exec(t.Context(), `COMMIT`))
 	must(t, <-done)
 	if waited == 0 {
-		t.Errorf("busy: got 0, want what the other writer cost")
+		t.Errorf("busy: got 0, want the waits for the other writer")
 	}
 }

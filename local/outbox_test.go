@@ -178,7 +178,7 @@ func TestDeliveryIsARunOfTheJournal(t *testing.T) {
 		}
 	}
 	if _, err := o.HashAt(t.Context(), "nobody", 1); !errors.Is(err, session.ErrUnknownID) {
-		t.Errorf("HashAt of nobody: got %v", err)
+		t.Errorf("HashAt of an unknown session: got %v", err)
 	}
 }
 
@@ -192,7 +192,7 @@ func TestDamagedEventStaysHome(t *testing.T) {
 	s = open(t, o)
 	ob := openOutbox(t, s)
 	if d, err := ob.Delivery(t.Context(), a.Session().ID, 0, 100, 1<<20); !errors.Is(err, session.ErrCorrupt) || len(d.Events) != 0 {
-		t.Errorf("Delivery of what was changed: got %d events, %v", len(d.Events), err)
+		t.Errorf("Delivery of a changed event: got %d events, %v", len(d.Events), err)
 	}
 	if d, err := ob.Delivery(t.Context(), b.Session().ID, 0, 100, 1<<20); err != nil || len(d.Events) != 4 {
 		t.Errorf("Delivery of another session: got %d events, %v", len(d.Events), err)
@@ -224,7 +224,7 @@ func TestBlobsOfADelivery(t *testing.T) {
 	must(t, err)
 	refs := o.Blobs(d)
 	if len(refs) != 4 || refs[0].Hash != w.Session().Plan.Hash || refs[1] != plain || refs[2].Hash != kept || refs[3].Bytes < 20<<10 {
-		t.Fatalf("Blobs: got %+v; want the plan, %s, what is no hash, and the payload", refs, plain.Hash)
+		t.Fatalf("Blobs: got %+v; want the plan, %s, the invalid hash and the payload", refs, plain.Hash)
 	}
 	for hash, want := range map[string]string{plain.Hash: "an output", refs[0].Hash: `"version":1`, refs[3].Hash: `"matches":{`} {
 		r, err := o.Blob(t.Context(), hash)
@@ -310,7 +310,7 @@ func TestCostFollowsWhatChanged(t *testing.T) {
 		t.Errorf("Changed: got %+v", got)
 	}
 	if nos, err := o.Enlisted(t.Context()); err != nil || !slices.Equal(nos, []int64{1}) {
-		t.Errorf("the outbox has sessions %v, %v; want what is settled taken out", nos, err)
+		t.Errorf("the outbox has sessions %v, %v; want the delivered ones removed", nos, err)
 	}
 }
 

@@ -114,7 +114,7 @@ func TestKeyFromTheEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(o.Home, "key")); !os.IsNotExist(err) {
-		t.Errorf("key file: made all the same (%v)", err)
+		t.Errorf("key file: made nevertheless (%v)", err)
 	}
 	for _, other := range []string{"", "short", strings.Repeat("x", 16)} {
 		secret = other
@@ -250,7 +250,7 @@ func TestRequestsAreAnsweredWithAnEvent(t *testing.T) {
 		must(t, other.Ask(t.Context(), session.Request{Session: id, Kind: session.RequestCancel, Reason: "no", By: "me"}))
 	}
 	if err := other.Ask(t.Context(), session.Request{Session: "nobody"}); !errors.Is(err, session.ErrUnknownID) {
-		t.Errorf("Ask of nobody: %v", err)
+		t.Errorf("Ask about an unknown session: %v", err)
 	}
 	if err := other.Exec(t.Context(), `UPDATE requests SET reason = 'yes'`); err != nil {
 		t.Fatal(err)

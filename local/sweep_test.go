@@ -52,10 +52,10 @@ func TestSweepLeavesWhatIsWritten(t *testing.T) {
 		t.Errorf("Open: got %d bytes, %v", len(got), err)
 	}
 	if _, err := os.Stat(left); !os.IsNotExist(err) {
-		t.Errorf("Sweep: what was left is still there: %v", err)
+		t.Errorf("Sweep: the leftover file is still there: %v", err)
 	}
 	if _, err := os.Lstat(pipe); err != nil {
-		t.Errorf("Sweep: what is none of ours: %v", err)
+		t.Errorf("Sweep: a foreign file: %v", err)
 	}
 }
 

@@ -453,7 +453,7 @@ func TestOlderCopyThatWentOn(t *testing.T) {
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(older.Home, "heads", string(want.ID)), acknowledged, 0o600))
 	if _, err := loadOnce(t, older, want.ID); !errors.Is(err, session.ErrTampered) || !strings.Contains(err.Error(), "older copy") {
-		t.Errorf("Load: got %v, want it to say that an older copy went on", err)
+		t.Errorf("Load: got %v, want it to say that an older copy was continued", err)
 	}
 }
 

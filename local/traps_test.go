@@ -296,7 +296,7 @@ func TestCommitWaitsForItsTurn(t *testing.T) {
 	}
 	waits(started(w, 1, 1))
 	if err := <-appended; session.CodeOf(err) != session.ErrLocked {
-		t.Errorf("Append while nobody commits: got %v, want %s", err, session.ErrLocked)
+		t.Errorf("Append while no one commits: got %v, want %s", err, session.ErrLocked)
 	}
 	must(t, other.Exec(t.Context(), `ROLLBACK`))
 }

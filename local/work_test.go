@@ -22,7 +22,7 @@ func steps(outcome string) session.WorkKey {
 }
 
 func unknowable(w *local.Writer, i, attempt int) session.Draft {
-	return session.Draft{Type: session.StepUnknown, Data: session.StepUnknownData{StepID: stepID(i), Attempt: attempt, Key: key(w, i, attempt), Why: "nobody can know"}}
+	return session.Draft{Type: session.StepUnknown, Data: session.StepUnknownData{StepID: stepID(i), Attempt: attempt, Key: key(w, i, attempt), Why: "no one can know"}}
 }
 
 // Work returns the work of all sessions of the store, from all processes.
