@@ -12,11 +12,11 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Adopt makes the result of a command that finished under key, in the directory dir of
-// another session, the result of req in this Runner's session, which goes on with that
-// one: it is never started under the new key either. It is durable when it returns.
-// ErrCorrupt says that the outputs are gone, ErrUncertain that the command did not
-// finish; nothing was adopted then.
+// Adopt copies the result of a finished command to req in this Runner's session. The
+// command has the key and the directory dir of another session, which this session
+// continues. The command is never started under the new key either. The copy is durable
+// when Adopt returns. ErrCorrupt means that the outputs are gone, ErrUncertain that the
+// command did not finish; in both cases nothing was adopted.
 func (r *Runner) Adopt(_ context.Context, dir, key string, req session.CommandRequest) error {
 	rec, c, err := look(dir, key)
 	if err != nil {
@@ -52,14 +52,13 @@ func (r *Runner) Adopt(_ context.Context, dir, key string, req session.CommandRe
 	return nil
 }
 
-// adoptOutputs copies what the command of the claim c in dir wrote, and gives the length
-// of both copies.
+// adoptOutputs copies the outputs of the command with claim c in dir, and returns the
+// length of both copies.
 func (r *Runner) adoptOutputs(dir string, c claim, to string) (outLen, errLen int64, err error) {
 	stdout, stderr, err := c.outputs(dir, c.Header.Key)
 	if err != nil {
 		return 0, 0, err
 	}
-	// only read
 	defer func() { _ = errors.Join(stdout.Close(), stderr.Close()) }()
 	paths := outputPaths(r.cfg.Dir, to, c.Header.Split)
 	if outLen, err = copyOutput(paths[0], stdout); err == nil && c.Header.Split {

@@ -13,8 +13,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// A session that goes on under another id has the results of its commands, and runs none
-// again.
+// A session that continues under another id has the results of its commands, and runs
+// none again.
 func TestAdopt(t *testing.T) {
 	s := newStage(t)
 	first := s.sh(s.key+"-old", "echo out; echo err >&2; exit 3")

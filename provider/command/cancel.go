@@ -15,11 +15,11 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Cancel ends the command of key and all its descendants, whoever executes the session,
-// and returns when they have ended. A living supervisor is asked and records the end as
-// cancelled; where there is none, what belongs to the command is ended from here and the
-// outcome stays unknown. A command that is over is left as it is; a key that was never
-// claimed is ErrCommand.
+// Cancel ends the command of key and all its descendants, and returns when they have
+// ended. The session may be executed by any process. Cancel asks a living supervisor,
+// which records the end as cancelled. Without a supervisor Cancel ends the command's
+// processes itself, and the outcome stays unknown. A command that is over stays as it is;
+// a key that was never claimed is ErrCommand.
 func Cancel(ctx context.Context, dir, key string) error {
 	return cancelCommand(ctx, dir, key, defaultGrace)
 }
@@ -85,12 +85,12 @@ func cancelCommand(ctx context.Context, dir, key string, grace time.Duration) er
 	}
 }
 
-// askAgain is the number of looks after which a supervisor is asked again, about a
-// second: it may have been stopped since it answered.
+// askAgain is the number of looks, about a second, after which Cancel asks a supervisor
+// again: the supervisor may have been stopped since its answer.
 const askAgain = 40
 
-// askToEnd asks the supervisor, over a new connection where conn is nil or lost; over one
-// that stands only if again is set.
+// askToEnd asks the supervisor. It opens a new connection if conn is nil or lost. Over a
+// living connection it asks only if again is set.
 func askToEnd(ctx context.Context, conn *client, again bool, dir, key string) (*client, error) {
 	if conn != nil && !conn.isLost() && !again {
 		return conn, nil
@@ -113,35 +113,34 @@ func askToEnd(ctx context.Context, conn *client, again bool, dir, key string) (*
 	return conn, nil
 }
 
-// maxUnseen is how often nobody is found who holds a claim that is held: one that forks
-// and ends can slip through a look at the process table, but not through so many.
+// maxUnseen limits the looks that find no holder of a held claim. A process that forks
+// and ends can slip through one look at the process table, but not through so many.
 const maxUnseen = 50
 
-// maxUnheard is how often a supervisor that lives cannot be connected to: one that is
-// just ending, or just beginning, soon is met or gone.
+// maxUnheard limits the failed connections to a supervisor that lives. A supervisor that
+// is just ending, or just beginning, is soon reached or gone.
 const maxUnheard = int(patience / shortWait)
 
-// endHolders ends what holds the claim of key when its supervisor is gone, and gives what
-// may not be signalled, and whether anybody was met.
+// endHolders ends the processes that hold the claim of key when its supervisor is gone.
+// It returns those that may not be signalled, and whether there were any holders.
 func endHolders(ctx context.Context, dir, key string, grace time.Duration) (left []process.Process, met bool, err error) {
 	f, err := openClaim(claimPath(dir, key))
 	if err != nil {
 		return nil, false, fmt.Errorf("open claim: %w", err)
 	}
-	// only read
 	defer func() { _ = f.Close() }()
 	e := ending{grace: grace, members: func() []process.Process {
 		var roots []int
-		// a damaged one names no leader
+		// a damaged claim names no leader
 		c, _ := readClaim(f)
-		// who could not be seen is met when the claim is judged again
+		// a process that could not be seen is found when the claim is judged again
 		left, _ := members(f, key, c.leader())
 		for _, p := range left {
 			roots = append(roots, p.PID)
 		}
-		// as above
+		// an error has the same effect as above
 		ps, _ := process.Table()
-		// asked from within the command
+		// Cancel may be called from within the command
 		own := func(p process.Process) bool { return p.PID == os.Getpid() }
 		return slices.DeleteFunc(process.Below(ps, roots), own)
 	}}
@@ -149,19 +148,18 @@ func endHolders(ctx context.Context, dir, key string, grace time.Duration) (left
 	return left, e.met, err
 }
 
-// ending is how a command is ended: every member gets INT, then TERM, then KILL until
-// none is left.
+// ending ends a command: every member gets INT, then TERM, then KILL until none is left.
+// grace is the wait after INT and after TERM. beyond holds the members that acode may not
+// signal, and met is true once there was a member.
 type ending struct {
-	// after INT, and after TERM
 	grace   time.Duration
 	members func() []process.Process
-	// may not be signalled by us
-	beyond map[int]bool
-	// there was a member
-	met bool
+	beyond  map[int]bool
+	met     bool
 }
 
-// run returns when no member is left but those that may not be signalled, which it lists.
+// run returns when every member is gone except those that may not be signalled, which it
+// returns.
 func (e *ending) run(ctx context.Context) ([]process.Process, error) {
 	e.beyond = map[int]bool{}
 	tick := time.NewTicker(shortWait)
@@ -187,7 +185,7 @@ func (e *ending) run(ctx context.Context) ([]process.Process, error) {
 	}
 }
 
-// send signals every member and counts those that could be.
+// send signals every member and returns how many it could signal.
 func (e *ending) send(sig unix.Signal) int {
 	n := 0
 	for _, p := range e.look() {
@@ -204,8 +202,8 @@ func (e *ending) send(sig unix.Signal) int {
 	return n
 }
 
-// gone waits until only those are left that may not be signalled, and reports whether
-// that came before limit.
+// gone waits until every member that may be signalled is gone, and reports whether that
+// came before limit.
 func (e *ending) gone(ctx context.Context, tick, limit <-chan time.Time) (bool, error) {
 	for {
 		if e.reachable() == 0 {
@@ -231,9 +229,9 @@ func (e *ending) reachable() int {
 	return n
 }
 
-// look gives the members. That there is none takes several looks to know: one that ends
-// while the process table is read, and what it has just started, can both slip through
-// it.
+// look returns the members. It looks several times before it returns none: a process that
+// ends while the process table is read, and the child that it has just started, can both
+// slip through one look.
 func (e *ending) look() []process.Process {
 	ps := e.members()
 	for again := 0; again < 3 && len(ps) == 0; again++ {

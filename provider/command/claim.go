@@ -20,9 +20,9 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// A claim is claimBytes long from its first instant, so that the blocks written later
-// never need room. The start block has a sector of its own; so has an ordinary exit
-// block's beginning.
+// A claim is claimBytes long from its first instant, so that later blocks never need
+// space. The start block has a sector of its own, and so has the beginning of an ordinary
+// exit block.
 const (
 	claimVersion = 1
 	claimBytes   = 4096
@@ -33,8 +33,8 @@ const (
 	claimSuffix  = ".claim"
 )
 
-// The states of a claim. A void one was made to decide that its command is never started;
-// it needs no other record.
+// The states of a claim. A void claim decides that its command is never started; it needs
+// no other record.
 const (
 	stateClaimed = "claimed"
 	stateVoid    = "void"
@@ -46,9 +46,9 @@ type header struct {
 	Key     string     `json:"key"`
 	Epoch   uint64     `json:"epoch"`
 	Session session.ID `json:"session"`
-	// digest of what does not change across a resume
+	// Request is a digest of the parts of the request that do not change across a resume.
 	Request string `json:"request,omitempty"`
-	// its standard error is kept apart
+	// Split is set if standard error is kept apart.
 	Split      bool       `json:"split,omitempty"`
 	Supervisor process.ID `json:"supervisor"`
 	AtUS       int64      `json:"at_us"`
@@ -67,30 +67,31 @@ type leftover struct {
 	Name  string `json:"name"`
 }
 
-// exitBlock is how a command ended. With Unknown set it is no exit record: it says why
-// there can be none. With Void set the command was never started, and Void says why.
+// exitBlock is how a command ended. With Unknown set it is no exit record: Unknown is the
+// reason why there can be none. With Void set the command was never started, and Void is
+// the reason.
 type exitBlock struct {
 	Exit       int    `json:"exit"`
 	Signal     string `json:"signal,omitempty"`
 	TimedOut   bool   `json:"timed_out,omitempty"`
 	Cancelled  bool   `json:"cancelled,omitempty"`
 	StartError string `json:"start_error,omitempty"`
-	// StartError is a limit that was reached
+	// Starved is set if StartError is a limit that was reached.
 	Starved bool  `json:"starved,omitempty"`
 	EndedUS int64 `json:"ended_us"`
 	Out     int64 `json:"out"`
 	Err     int64 `json:"err"`
-	// of what it wrote, and why
+	// Lost says how much of the output is missing, and why.
 	Lost string     `json:"lost,omitempty"`
 	Left []leftover `json:"left,omitempty"`
-	// of those that are left, but did not fit
+	// More is the number of leftovers that did not fit into Left.
 	More    int    `json:"more,omitempty"`
 	Unknown string `json:"unknown,omitempty"`
 	Void    string `json:"void,omitempty"`
 }
 
-// claim is what a claim file holds. Start and Exit are nil where nothing was written;
-// StartErr and ExitErr say that something was, and is damaged.
+// claim is the content of a claim file. Start and Exit are nil if they were not written.
+// StartErr and ExitErr are set if they were written and are damaged.
 type claim struct {
 	Path     string
 	Header   header
@@ -100,7 +101,7 @@ type claim struct {
 	ExitErr  error
 }
 
-// stem is the part of the file names that stands for key.
+// stem returns the part of the file names that stands for key.
 func stem(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:])[:40]
@@ -109,7 +110,7 @@ func stem(key string) string {
 func claimPath(dir, key string) string { return filepath.Join(dir, stem(key)+claimSuffix) }
 
 // encodeBlock makes a block of size bytes: length, digest, JSON, zeros. The digest covers
-// the block's name and the key, so that no block can stand in another's place.
+// the block's name and the key, so no block can replace another.
 func encodeBlock(name, key string, size int, v any) ([]byte, error) {
 	body, err := json.Marshal(v)
 	if err != nil {
@@ -132,7 +133,7 @@ func blockSum(name, key string, body []byte) [sha256.Size]byte {
 
 var errBlock = errors.New("block is damaged")
 
-// decodeBlock reads a block into v and reports whether one was written at all.
+// decodeBlock reads a block into v and reports whether it was written at all.
 func decodeBlock(name, key string, b []byte, v any) (bool, error) {
 	if len(bytes.TrimLeft(b, "\x00")) == 0 {
 		return false, nil
@@ -163,15 +164,16 @@ func corrupt(path string, cause error) error {
 		Next: session.Then("compare what the command was to do with what is there, keep the file for whoever examines it, then give the session up", session.MoveCancel, sessionOf(path)), Cause: cause}
 }
 
-// sessionOf gives the session whose directory holds the file: who follows a hint may
-// stand where another one is meant by default.
+// sessionOf returns the session whose directory holds the file. A hint names the session
+// because the default session at the reader's prompt may be another one.
 func sessionOf(path string) string { return filepath.Base(filepath.Dir(path)) }
 
-// ErrHeld goes with ErrCorrupt where the command of a damaged claim, or its supervisor,
+// ErrHeld goes with ErrCorrupt if the command of a damaged claim, or its supervisor,
 // still runs.
 var ErrHeld = errors.New("it is held, so that something of its command still runs")
 
-// orHeld makes err, of the damaged claim in f, say so where somebody holds it.
+// orHeld adds ErrHeld to err, an error of the damaged claim in f, if a process holds the
+// claim.
 func orHeld(f *os.File, err error) error {
 	var e *session.Error
 	if !errors.As(err, &e) || e.Code != session.ErrCorrupt {
@@ -184,9 +186,9 @@ func orHeld(f *os.File, err error) error {
 	return err
 }
 
-// unread is the error for a claim that could not be read: damage where something else
-// stands in its place, or its end is missing; else, as where files may not be opened or
-// there are too many, it says nothing about the claim.
+// unread returns the error for a claim that could not be read. It is damage if another
+// kind of file is in its place, or if its end is missing. Other failures, such as a lack
+// of permission or of descriptors, say nothing about the claim.
 func unread(path string, cause error) error {
 	for _, damage := range []error{unix.ELOOP, unix.ENXIO, unix.ENOTDIR, io.EOF} {
 		if errors.Is(cause, damage) {
@@ -200,12 +202,12 @@ func unread(path string, cause error) error {
 	return &session.Error{Code: session.ErrStoreIO, Message: "the record of a command cannot be read; nothing was changed", Place: path, Cause: cause, Retryable: true, Next: session.Words(next)}
 }
 
-// starved reports whether err says that this process could not look, for want of
-// descriptors or memory: that is no news of what it wanted to look at.
+// starved reports whether this process could not look because it lacks descriptors or
+// memory: such an err says nothing about the object.
 func starved(err error) bool { return shortage(err) != nil }
 
-// shortage gives the limit of descriptors or memory that is behind err, an unix.Errno;
-// nil where none is.
+// shortage returns the limit of descriptors or memory behind err, as a unix.Errno, or
+// nil.
 func shortage(err error) error {
 	for _, no := range []unix.Errno{unix.EMFILE, unix.ENFILE, unix.ENOMEM} {
 		if errors.Is(err, no) {
@@ -215,7 +217,7 @@ func shortage(err error) error {
 	return nil
 }
 
-// openClaim opens the claim of key for reading and probing; fs.ErrNotExist says that
+// openClaim opens the claim of key for reading and probing. It returns fs.ErrNotExist if
 // there is none.
 func openClaim(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
@@ -226,15 +228,14 @@ func openClaim(path string) (*os.File, error) {
 		return nil, unread(path, err)
 	}
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() != claimBytes {
-		// only read
 		_ = f.Close()
 		return nil, corrupt(path, errors.New("it is no regular file of the size that claims have"))
 	}
 	return f, nil
 }
 
-// readClaim parses an open claim. A damaged header is ErrCorrupt at once, a claim of a
-// newer acode is ErrNewer.
+// readClaim parses an open claim. It returns ErrCorrupt for a damaged header, and
+// ErrNewer for a claim of a newer acode.
 func readClaim(f *os.File) (claim, error) {
 	b := make([]byte, claimBytes)
 	if _, err := f.ReadAt(b, 0); err != nil {
@@ -285,30 +286,30 @@ func parseClaim(b []byte) (claim, error) {
 	return c, nil
 }
 
-// errClaimed says that somebody else claimed the key first.
+// errClaimed is the error if another process claimed the key first.
 var errClaimed = errors.New("key is claimed")
 
-// claimFiles are the two open ends of a claim: the supervisor writes to one, and the lock
-// is on the other, which can only be read, so that a command that writes to it harms
-// nothing.
+// claimFiles are the two open files of a claim. The supervisor writes to w. The lock is
+// on a read-only file, which the command inherits, so the command cannot write to the
+// claim.
 type claimFiles struct {
 	w    *os.File
 	lock *os.File
 }
 
-// close gives the lock up for everybody who inherited it.
+// close gives up the lock, also for the processes that inherited it.
 func (c claimFiles) close() {
-	// closing it would leave the lock to descendants
+	// closing alone would leave the lock to descendants
 	_ = unix.Flock(int(c.lock.Fd()), unix.LOCK_UN)
 	_ = c.lock.Close()
-	// synced before, or its failure was handled there
+	// it was synced before, or the failure was handled there
 	_ = c.w.Close()
 }
 
-// writeClaim makes the claim of h durable under its name, or returns errClaimed. The lock
-// is taken before the name exists: a claim is never seen unlocked before its command is
-// over. When the directory cannot be synced the files come back along with the error: the
-// claim may stand after a power cut, and may not.
+// writeClaim makes the claim of h durable under its name, or returns errClaimed. It takes
+// the lock before the name exists: a claim is never seen unlocked before its command is
+// over. If the directory cannot be synced, writeClaim returns the files with the error:
+// the claim may or may not exist after a power cut.
 func writeClaim(dir, prefix string, h header, hook func(string)) (claimFiles, error) {
 	block, err := encodeBlock("header", "", startAt, h)
 	if err != nil {
@@ -320,7 +321,7 @@ func writeClaim(dir, prefix string, h header, hook func(string)) (claimFiles, er
 	}
 	files := claimFiles{w: w}
 	if files.lock, err = fillClaim(w, append(block, make([]byte, claimBytes-len(block))...)); err != nil {
-		// nothing in it is kept
+		// the content is not needed
 		_ = w.Close()
 		_ = os.Remove(w.Name())
 		return claimFiles{}, storeError("write the claim", err)
@@ -328,7 +329,7 @@ func writeClaim(dir, prefix string, h header, hook func(string)) (claimFiles, er
 	hook("claim-written")
 	if err := renameNew(w.Name(), claimPath(dir, h.Key)); err != nil {
 		files.close()
-		// as a leftover would be by the next supervisor
+		// the next supervisor would remove it otherwise
 		_ = os.Remove(w.Name())
 		if errors.Is(err, fs.ErrExist) {
 			return claimFiles{}, errClaimed
@@ -351,12 +352,12 @@ func fillClaim(w *os.File, b []byte) (*os.File, error) {
 		return nil, err
 	}
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		// nothing is held
+		// the lock was not taken
 		_ = lock.Close()
 		return nil, err
 	}
 	if err := w.Sync(); err != nil {
-		// gives the lock up
+		// closing gives up the lock
 		_ = lock.Close()
 		return nil, err
 	}
@@ -369,17 +370,16 @@ func syncDir(dir string) error {
 	if err != nil {
 		return err
 	}
-	// only synced
 	defer func() { _ = d.Close() }()
 	return d.Sync()
 }
 
-// storeError gives a failure before a command is started its code.
+// storeError returns a coded error for a failure before a command is started.
 func storeError(what string, err error) error {
 	return diskError("could not "+what+"; the command was not started", err)
 }
 
-// diskError gives a failure of the claims' directory its code.
+// diskError returns a coded error for a failure of the claims' directory.
 func diskError(message string, err error) error {
 	e := &session.Error{Code: session.DiskCode(err, session.ErrStoreIO), Message: message, Cause: err, Retryable: true,
 		Next: session.Words("check the disk that holds acode's state, then resume; what was acknowledged is kept")}
@@ -389,8 +389,8 @@ func diskError(message string, err error) error {
 	return e
 }
 
-// writeExit writes the exit block and makes it durable. Of the leftovers what cannot fit
-// is counted, and long texts are cut: the outcome itself always fits.
+// writeExit writes the exit block and makes it durable. It counts the leftovers that do
+// not fit and cuts long texts, so that the outcome itself always fits.
 func writeExit(w *os.File, key string, e exitBlock) error {
 	const maxText = 400
 	for _, text := range []*string{&e.StartError, &e.Lost, &e.Unknown, &e.Void} {
@@ -401,7 +401,7 @@ func writeExit(w *os.File, key string, e exitBlock) error {
 		e.Left, e.More = all[:len(all)-without], without
 		return encodeBlock("exit", key, claimBytes-exitAt, e)
 	}
-	// there may be thousands, and nothing is recorded yet
+	// there may be thousands of leftovers, and nothing is recorded yet
 	without := sort.Search(len(all), func(n int) bool {
 		_, err := encode(n)
 		return err == nil

@@ -16,8 +16,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// errLost says that the connection ended before the answer came: what was asked may have
-// been done. The claim knows.
+// errLost means that the connection ended before the answer came. The supervisor may have
+// handled the request; the claim shows it.
 var errLost = errors.New("connection to the supervisor was lost")
 
 // client is one end of a connection to a supervisor.
@@ -28,10 +28,11 @@ type client struct {
 	mu    sync.Mutex
 	next  uint64
 	await map[uint64]chan message
-	// closed and replaced at each wake
+	// waken is closed and replaced at each wake.
 	waken chan struct{}
 	lost  chan struct{}
-	// closed when the supervisor that was started for it has ended; nil: another's
+	// gone is closed when the supervisor that this process started has ended; nil for a
+	// supervisor that another process started.
 	gone chan struct{}
 }
 
@@ -41,7 +42,7 @@ func newClient(conn *net.UnixConn) *client {
 	return c
 }
 
-// read hands answers out until the connection ends.
+// read passes answers on until the connection ends.
 func (c *client) read() {
 	dec := json.NewDecoder(bufio.NewReader(c.conn))
 	for {
@@ -82,17 +83,16 @@ func (c *client) isLost() bool {
 	}
 }
 
-// what was asked is the supervisor's now
+// close closes the connection. The supervisor keeps the requests that it has received.
 func (c *client) close() { _ = c.conn.Close() }
 
-// ask sends m and waits for its answer. It returns errLost when the connection ended
-// first.
+// ask sends m and waits for its answer. It returns errLost if the connection ended first.
 func (c *client) ask(ctx context.Context, m message) error {
 	_, err := c.exchange(ctx, m)
 	return err
 }
 
-// exchange is ask, and gives the answer too.
+// exchange does the same as ask and returns the answer too.
 func (c *client) exchange(ctx context.Context, m message) (answer message, err error) {
 	ch := make(chan message, 1)
 	c.mu.Lock()
@@ -105,7 +105,7 @@ func (c *client) exchange(ctx context.Context, m message) (answer message, err e
 	c.wmu.Unlock()
 	if err != nil {
 		c.close()
-		// whoever asks next must see it
+		// wait until every caller can see that the connection is lost
 		<-c.lost
 		return answer, errLost
 	}
@@ -127,36 +127,36 @@ func (c *client) exchange(ctx context.Context, m message) (answer message, err e
 	return answer, answer.Failure.err()
 }
 
-// dial connects to the supervisor of dir, or returns nil when none listens.
+// dial connects to the supervisor of dir, or returns nil if none listens.
 func dial(dir string) (*client, error) {
 	path, done, err := socketPath(dir)
 	if err != nil {
-		// no directory, no supervisor
+		// without the directory there is no supervisor
 		return nil, nil
 	}
 	defer done()
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
-		// none, or one that is just ending
+		// there is none, or it is just ending
 		return nil, nil
 	}
 	if err := checkPeer(conn); err != nil {
-		// nothing was said
+		// nothing was sent
 		_ = conn.Close()
 		return nil, &session.Error{Code: session.ErrLockOwner, Message: "the supervisor's socket is not ours", Place: dir, Cause: err}
 	}
 	return newClient(conn), nil
 }
 
-// askClaimed asks the supervisor of dir whether it claimed key. Where none lives it did
-// not.
+// askClaimed asks the supervisor of dir whether it claimed key. It returns false if no
+// supervisor lives.
 func askClaimed(ctx context.Context, dir, key string) (known bool, err error) {
 	err = retry(ctx, dir, patience, func() (bool, error) {
 		conn, err := dial(dir)
 		if err != nil {
 			return true, err
 		}
-		// one that lives is just beginning, or just ending, or cannot be reached
+		// a living supervisor is just beginning, or just ending, or cannot be reached
 		if conn == nil {
 			lives, err := supervisorLives(dir, nil)
 			return !lives || err != nil, err
@@ -171,7 +171,7 @@ func askClaimed(ctx context.Context, dir, key string) (known bool, err error) {
 	return known, err
 }
 
-// attach connects to a supervisor that lives, if there is none yet.
+// attach connects to a living supervisor, unless there is a connection already.
 func (r *Runner) attach(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -200,15 +200,15 @@ func (r *Runner) hello(ctx context.Context, conn *client) error {
 	return nil
 }
 
-// frozen is the error for a supervisor that lives and does not answer, and what did not
-// come of it.
+// frozen returns the error for a supervisor that lives and does not answer. what says
+// which action did not happen.
 func frozen(what string) error {
 	return &session.Error{Code: session.ErrLocked, Message: "the session's supervisor does not answer; " + what,
 		Next: session.Words("see whether the supervisor process is stopped or suspended"), Retryable: true}
 }
 
-// connect returns a connection to the session's supervisor, and starts one where none
-// lives.
+// connect returns a connection to the session's supervisor, and starts a supervisor if
+// none lives.
 func (r *Runner) connect(ctx context.Context) (*client, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -231,21 +231,22 @@ func (r *Runner) connect(ctx context.Context) (*client, error) {
 			r.conn, err = r.spawn()
 			return true, err
 		}
-		// One that is just ending, or just beginning, is met again a moment later.
+		// A supervisor that is just ending, or just beginning, is tried again a moment
+		// later.
 		err = r.hello(ctx, conn)
 		return !errors.Is(err, errLost), err
 	})
 	return r.conn, err
 }
 
-// spawn starts a supervisor in a process session of its own, connected by a socket pair.
-// It is this session's and needs no hello: what it is asked carries the epoch.
+// spawn starts a supervisor in its own process session, connected by a socket pair. The
+// supervisor needs no hello: each request carries the epoch.
 func (r *Runner) spawn() (*client, error) {
 	near, far, err := socketPair()
 	if err != nil {
 		return nil, withheld("make socket pair", err)
 	}
-	// the supervisor has its own
+	// the supervisor has its own copy
 	defer func() { _ = far.Close() }()
 	defer func() { _ = near.Close() }()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
@@ -265,7 +266,7 @@ func (r *Runner) spawn() (*client, error) {
 		path = own(name)
 	}
 	KeepDescriptors()
-	// Not by package os, which first starts a process to see what the kernel can do.
+	// Package os would first start a process to test the kernel.
 	pid, err := syscall.ForkExec(path, append([]string{name}, r.cfg.Args...), &syscall.ProcAttr{
 		Dir: "/", Env: env, Files: []uintptr{null.Fd(), null.Fd(), null.Fd(), far.Fd()}, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
@@ -275,7 +276,8 @@ func (r *Runner) spawn() (*client, error) {
 	r.cfg.hook("spawned")
 	gone := make(chan struct{})
 	go func() {
-		// it ends by itself; only its entry in the process table is left
+		// the supervisor ends by itself; Wait4 only removes its entry from the process
+		// table
 		_, _ = unix.Wait4(pid, nil, 0, nil)
 		close(gone)
 	}()
@@ -288,8 +290,8 @@ func (r *Runner) spawn() (*client, error) {
 	return c, nil
 }
 
-// withheld is the error for what every system has and this one does not give, as a
-// sandbox may.
+// withheld returns the error if this system, for instance a sandbox, does not offer a
+// service that every system has.
 func withheld(what string, err error) error {
 	err = fmt.Errorf("%s: %w", what, err)
 	if starved(err) {
@@ -299,10 +301,10 @@ func withheld(what string, err error) error {
 		Message: "the supervisor of commands cannot be started, which takes /dev/null and unix sockets (in a unit of systemd: RestrictAddressFamilies=AF_UNIX); no command was"}
 }
 
-// own gives where this very program can be executed: at its path, unless another file is
-// there since it was started, or none.
+// own returns a path that executes this program. It is path, unless another file, or
+// none, is there since the program was started.
 func own(path string) string {
-	// where the system has that
+	// only Linux has it
 	const self = "/proc/self/exe"
 	now, err := os.Stat(path)
 	if me, unknown := os.Stat(self); unknown == nil && (err != nil || !os.SameFile(now, me)) {

@@ -22,8 +22,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Each byte of a claim flipped: the record is refused, with its file named, or is the
-// same.
+// With any one byte of a claim flipped, the record is refused with the name of the file,
+// or it is unchanged.
 func TestEveryByteOfAClaimFlipped(t *testing.T) {
 	s := newStage(t)
 	s.run(s.sh(s.key+"-done", "exit 4"))
@@ -116,12 +116,12 @@ func TestClaimReplaced(t *testing.T) {
 	}
 }
 
-// C1: where the claim may be gone after a power cut, its command is not started, now or
+// C1: if the claim may be gone after a power cut, its command is not started, now or
 // later.
 func TestClaimThatIsNotDurable(t *testing.T) {
 	s := newStage(t)
 	away := s.dir + "-away"
-	// the next call is to sync the directory of the claim
+	// the next call would sync the directory of the claim
 	s.supervisorHook = firstTime("claim-named", func() {
 		if err := os.Rename(s.dir, away); err != nil {
 			t.Error(err)
@@ -145,7 +145,7 @@ func TestClaimThatIsNotDurable(t *testing.T) {
 }
 
 // C2: a supervisor that serves the session now says nothing of a command whose own
-// supervisor ran under another process table: who holds that claim is the command.
+// supervisor ran in another PID namespace: the holder of that claim is the command.
 func TestSupervisorOfAnotherNamespaceIsGone(t *testing.T) {
 	s := newStage(t)
 	s.run(s.sh(s.key, "true"))
@@ -162,7 +162,7 @@ func TestSupervisorOfAnotherNamespaceIsGone(t *testing.T) {
 	}
 }
 
-// A claim that goes away while its command is waited for is damage, not a wait without
+// A claim that disappears during a wait for its command is damage, not a wait without
 // end.
 func TestClaimRemoved(t *testing.T) {
 	s := newStage(t)
@@ -172,7 +172,7 @@ func TestClaimRemoved(t *testing.T) {
 	r := command.NewRunner(cfg)
 	t.Cleanup(func() { _ = r.Close() })
 	done := s.begin(r, s.sh(s.key, "touch up; until test -e go; do sleep 0.01; done"), "up")
-	// before that the claim may still be looked for, to be made
+	// earlier, Run might not have seen the claim yet and might ask for it
 	select {
 	case <-waits:
 	case r := <-done:
@@ -187,14 +187,13 @@ func TestClaimRemoved(t *testing.T) {
 	s.touch("go")
 }
 
-// C1: a command that removes its own claim is not started again, by nobody: its
-// supervisor makes the claim anew at its end. Until then whoever looks is told that it
-// was removed.
+// C1: no process starts a command again that removed its own claim: its supervisor makes
+// the claim again at the end. Until then every look reports that the claim was removed.
 func TestClaimRemovedByItsCommand(t *testing.T) {
 	for range 20 {
 		s := newStage(t)
 		req := s.sh(s.key, "rm -f "+command.ClaimPath(s.dir, s.key)+"; echo ran >> ledger")
-		// the supervisor remembers, too
+		// the supervisor remembers the key too
 		for range 2 {
 			if rec, err := s.Run(s.ctx(), req); !errors.Is(err, session.ErrCorrupt) && rec.State != session.CommandFinished {
 				t.Errorf("got %+v, %v, want ErrCorrupt or the result", rec, err)
@@ -213,8 +212,8 @@ func TestClaimRemovedByItsCommand(t *testing.T) {
 	}
 }
 
-// C1: whoever opened the claim before its command removed it sees it let go, without an
-// end; the one that the supervisor made in its place has it.
+// C1: a process that opened the claim before its command removed it sees it unlocked,
+// without an end. The supervisor's new claim has the end.
 func TestClaimReplacedWhileItIsRead(t *testing.T) {
 	s := newStage(t)
 	want := s.run(s.sh(s.key, "exit 3"))
@@ -248,12 +247,12 @@ func later(req session.CommandRequest) session.CommandRequest {
 	return req
 }
 
-// C1: so it is when all that the session's commands have is removed; what it wrote is
-// gone then, and its outcome unknown, for a reason that is true.
+// C1: the same holds if the command removes the whole directory of the session's
+// commands. Its output is gone then, and its outcome is unknown, with the true reason.
 func TestEverythingRemovedByItsCommand(t *testing.T) {
 	s := newStage(t)
 	req := s.sh(s.key, "rm -rf "+s.dir+"; echo ran >> ledger")
-	// fails, or is told the outcome
+	// it fails, or returns the outcome
 	_, _ = s.Run(s.ctx(), req)
 	eventually(t, "a line in the ledger", func() bool { return s.ledger() != "" })
 	_ = s.Close()
@@ -267,7 +266,7 @@ func TestEverythingRemovedByItsCommand(t *testing.T) {
 	}
 }
 
-// firstTime gives a hook that does something at the first time of a point.
+// firstTime returns a hook that calls do at the first time of a point.
 func firstTime(point string, do func()) func(string) {
 	var once sync.Once
 	return func(p string) {
@@ -281,7 +280,7 @@ func TestOutputIsCapped(t *testing.T) { each(t, outputIsCapped, "CMDTEST_MAX=131
 
 func outputIsCapped(t *testing.T, s *stage) {
 	req := s.sh(s.key, `i=0; while [ $i -lt 30000 ]; do echo "line $i"; i=$((i+1)); done; printf small >&2`)
-	// and shares what may be kept
+	// the two streams share the limit
 	req.Split = true
 	rec := s.run(req)
 	if rec.Exit != 0 {
@@ -305,7 +304,7 @@ func outputIsCapped(t *testing.T, s *stage) {
 	}
 	noteLen := len(fmt.Sprintf("\n[acode: %d bytes cut out here]\n", cut))
 	st := info.Sys().(*syscall.Stat_t)
-	// what is cut out is whole pages at least
+	// whole pages are freed
 	block := max(4096, int(st.Blksize))
 	if int64(len(out)-noteLen+cut) != info.Size() || len(out) > 65536+2*block+noteLen {
 		t.Errorf("read %d, cut %d, size %d", len(out), cut, info.Size())
@@ -315,7 +314,7 @@ func outputIsCapped(t *testing.T, s *stage) {
 	}
 }
 
-// A block that is given back in part would be shown full of zeros.
+// A block that is freed in part would be shown full of zeros.
 func TestWholeBlocksAreCutOut(t *testing.T) {
 	for _, tt := range []struct{ size, limit, block, from, to int64 }{
 		{size: 318890, limit: 65536, block: 4096, from: 32768, to: 282624},
@@ -324,7 +323,7 @@ func TestWholeBlocksAreCutOut(t *testing.T) {
 		{size: 20_000_001, limit: 8 << 20, block: 2 << 20, from: 4 << 20, to: 14 << 20},
 		{size: 318890, limit: 65536, block: 512, from: 32768, to: 282624},
 		{size: 318890, limit: 65536, block: 0, from: 32768, to: 282624},
-		// nothing is
+		// nothing is freed
 		{size: 70_000, limit: 65536, block: 65536, from: 65536, to: 0},
 	} {
 		if from, to := command.Middle(tt.size, tt.limit, tt.block); from != tt.from || to != tt.to {
@@ -376,7 +375,7 @@ func TestOutputTornOrMissing(t *testing.T) {
 	}
 }
 
-// C4: outputs that cannot be opened at the end leave no exit record.
+// C4: if the outputs cannot be opened at the end, there is no exit record.
 func TestOutputReplacedWhileRunning(t *testing.T) { each(t, outputReplacedWhileRunning) }
 
 func outputReplacedWhileRunning(t *testing.T, s *stage) {
@@ -400,7 +399,7 @@ func outputReplacedWhileRunning(t *testing.T, s *stage) {
 	}
 }
 
-// An output file that is not ours refuses the request before anything is claimed.
+// An output file that is not ours refuses the request before any claim.
 func TestOutputRefused(t *testing.T) { each(t, outputRefused) }
 
 func outputRefused(t *testing.T, s *stage) {
@@ -435,8 +434,7 @@ func outputRefused(t *testing.T, s *stage) {
 	}
 }
 
-// What a command wrote and cannot be removed is told with a code, and stands where it
-// stood.
+// Output that cannot be removed is reported with a code, and stays.
 func TestOutputThatStays(t *testing.T) {
 	s := newStage(t)
 	s.run(s.sh(s.key, "true"))
@@ -454,7 +452,7 @@ func TestOutputThatStays(t *testing.T) {
 	}
 }
 
-// Something else in the place of the records of a session is damage, and no bug.
+// Another kind of file in place of the session's records is damage, not a bug.
 func TestRecordsThatAreAFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "session")
 	if err := os.WriteFile(dir, nil, 0o600); err != nil {
@@ -474,7 +472,7 @@ func TestRecordsThatAreAFile(t *testing.T) {
 	}
 }
 
-// A record that cannot be reached is not damaged: 1, and not 18.
+// A record that cannot be reached is not damaged: exit status 1, not 18.
 func TestUnreachableRecordIsNoDamage(t *testing.T) {
 	r := command.NewRunner(command.Config{Dir: filepath.Join(t.TempDir(), strings.Repeat("x", 300))})
 	if _, err := r.Look(t.Context(), "k"); !errors.Is(err, session.ErrStoreIO) || strings.Contains(err.Error(), "damaged") {
@@ -491,8 +489,8 @@ func TestUnreachableRecordIsNoDamage(t *testing.T) {
 	}
 }
 
-// A claim that is removed between the list and the look, as its command may do and its
-// supervisor mends, is none, and no damage.
+// A claim that is removed between the list and the look is not reported, also not as
+// damage. A command may remove its claim, and the supervisor makes it again.
 func TestRecordsWhileAClaimVanishes(t *testing.T) {
 	s := newStage(t)
 	s.run(s.sh(s.key, "true"))
@@ -516,8 +514,8 @@ func TestRecordsWhileAClaimVanishes(t *testing.T) {
 	wait.Wait()
 }
 
-// Each claim is judged for itself: damage of one hides neither the others nor that
-// something of its own command still runs.
+// Each claim is judged by itself: damage of one does not hide the others. Nor does it
+// hide that a process of its own command still runs.
 func TestRecordsBesideDamage(t *testing.T) {
 	s := newStage(t)
 	for _, key := range []string{s.key + "-a", s.key + "-b"} {

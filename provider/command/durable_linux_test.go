@@ -16,9 +16,9 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// C1, C4: a power cut finds what was told. The claim and its name are durable before the
-// command starts; what the command wrote is durable before its end is recorded, and that
-// record before anyone hears of it.
+// C1, C4: a power cut does not undo a reported result. The claim and its name are durable
+// before the command starts. The output is durable before the end is recorded, and that
+// record before any client hears of it.
 func TestOrderOfDurableCalls(t *testing.T) {
 	s := newStage(t)
 	root := filepath.Dir(s.ws)

@@ -18,15 +18,15 @@ import (
 
 const (
 	epochBytes = 256
-	// with a supervisor or an acode that is frozen
+	// patience limits the wait for a frozen supervisor or acode.
 	patience  = 10 * time.Second
 	shortWait = 20 * time.Millisecond
 )
 
-// epochFile holds the highest epoch that was announced. Whoever starts a command holds it
-// shared from the check until the command has started, whoever raises it holds it
-// exclusively: once an epoch is announced nothing older starts (C3). It needs no fsync: a
-// machine that restarts leaves no late holder behind.
+// epochFile holds the highest announced epoch. The process that starts a command holds
+// the file shared, from the check until the command has started. The process that raises
+// the epoch holds it exclusively. So once an epoch is announced, no older command starts
+// (C3). The file needs no fsync: a restart of the machine leaves no late holder.
 type epochFile struct{ f *os.File }
 
 // lockEpoch opens and locks the epoch file of dir; how is unix.LOCK_SH or unix.LOCK_EX.
@@ -44,7 +44,7 @@ func lockEpoch(ctx context.Context, dir string, how int) (*epochFile, error) {
 		err = samePath(f, path)
 	}
 	if err != nil {
-		// gives the lock up
+		// closing gives up the lock
 		_ = f.Close()
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func lockEpoch(ctx context.Context, dir string, how int) (*epochFile, error) {
 }
 
 // samePath returns an error unless path still names f: a lock on a file that was removed
-// or replaced excludes nobody.
+// or replaced excludes no other process.
 func samePath(f *os.File, path string) error {
 	open, err := f.Stat()
 	if err != nil {
@@ -65,8 +65,8 @@ func samePath(f *os.File, path string) error {
 	return nil
 }
 
-// retry calls try, for the session whose directory is dir, every few milliseconds until
-// it is done, ctx ends, or limit has passed.
+// retry calls try every few milliseconds until it is done, ctx ends, or limit has passed.
+// dir is the directory of the session.
 func retry(ctx context.Context, dir string, limit time.Duration, try func() (done bool, err error)) error {
 	tick := time.NewTicker(shortWait)
 	defer tick.Stop()
@@ -87,7 +87,7 @@ func retry(ctx context.Context, dir string, limit time.Duration, try func() (don
 	}
 }
 
-// rest waits d and reports whether ctx goes on.
+// rest waits for d and returns false if ctx ended first.
 func rest(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -99,7 +99,7 @@ func rest(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// checkEpoch returns ErrCorrupt when the epoch file of dir is damaged. It takes no lock.
+// checkEpoch returns ErrCorrupt if the epoch file of dir is damaged. It takes no lock.
 func checkEpoch(dir string) error {
 	path := filepath.Join(dir, "epoch")
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
@@ -115,15 +115,15 @@ func checkEpoch(dir string) error {
 	return err
 }
 
-// nothing is written that a close could lose
+// close loses no data: a write that matters returned before.
 func (e *epochFile) close() { _ = e.f.Close() }
 
-// highest reads the epoch. An empty file is epoch 0, and so is one of zeros: a power cut
-// may leave the length of what was never written.
+// highest reads the epoch. An empty file is epoch 0, and so is a file of zeros: after a
+// power cut the length may be there without the content.
 func (e *epochFile) highest() (uint64, error) {
 	b := make([]byte, epochBytes)
 	n, err := e.f.ReadAt(b, 0)
-	// it may say more than was read
+	// the file may be shorter than b
 	if err != nil && !errors.Is(err, io.EOF) {
 		return 0, unread(e.f.Name(), err)
 	}
@@ -140,7 +140,7 @@ func (e *epochFile) highest() (uint64, error) {
 	return epoch, nil
 }
 
-// admit returns ErrFenced when a later epoch than epoch was announced.
+// admit returns ErrFenced if a later epoch was announced.
 func (e *epochFile) admit(epoch uint64) error {
 	highest, err := e.highest()
 	if err != nil {

@@ -2,7 +2,7 @@ package command
 
 import "os"
 
-// OpenEnd makes a file and its pipe, and gives the end of the pipe that a command gets.
+// OpenEnd makes a file and its pipe, and returns the command's end of the pipe.
 func OpenEnd(path string) (*os.File, error) {
 	s, err := openSink(path)
 	if err != nil {
@@ -14,8 +14,8 @@ func OpenEnd(path string) (*os.File, error) {
 	return end, nil
 }
 
-// Carry takes over from whoever is killed, and returns when the pipe at path has no
-// writer.
+// Carry moves the content of the pipe at path to its file, once no other process does. It
+// returns when the pipe has no writer.
 func Carry(path string) {
 	pipe, err := openPipe(path)
 	if err != nil {

@@ -15,20 +15,20 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// SetHook makes hook be called at each named point of a supervisor.
+// SetHook makes the supervisor call hook at each named point.
 func (c *SupervisorConfig) SetHook(hook func(string)) { c.hook = hook }
 
-// SetHook makes hook be called at each named point of a runner.
+// SetHook makes the runner call hook at each named point.
 func (c *Config) SetHook(hook func(string)) { c.hook = hook }
 
-// ClaimPath is where the claim of key lies.
+// ClaimPath returns the path of the claim of key.
 func ClaimPath(dir, key string) string { return claimPath(dir, key) }
 
-// Stem is the part of file names that stands for key.
+// Stem returns the part of file names that stands for key.
 func Stem(key string) string { return stem(key) }
 
-// AdmitUnreadable asks the epoch file of dir, which can be opened and not be read,
-// whether it admits epoch.
+// AdmitUnreadable asks an epoch file that can be opened but not read whether it admits
+// epoch.
 func AdmitUnreadable(dir string, epoch uint64) error {
 	f, err := os.OpenFile(filepath.Join(dir, "epoch"), os.O_WRONLY, 0)
 	if err != nil {
@@ -38,7 +38,7 @@ func AdmitUnreadable(dir string, epoch uint64) error {
 	return (&epochFile{f}).admit(epoch)
 }
 
-// Middle gives what of a file of size bytes is given back.
+// Middle returns the part of a file of size bytes that is freed.
 func Middle(size, limit, block int64) (from, to int64) { return middle(size, limit, block) }
 
 // WriteFullExit writes an exit record with more leftovers, and longer texts, than can
@@ -64,7 +64,7 @@ func WriteUnknownExit(path, key, why string) error {
 	return errors.Join(writeExit(f, key, exitBlock{EndedUS: 1, Unknown: why}), f.Close())
 }
 
-// WriteOldBoot makes a claim that a supervisor of an earlier run of the machine left.
+// WriteOldBoot makes a claim that a supervisor left before the machine restarted.
 func WriteOldBoot(dir, key string, version int) error {
 	files, err := writeClaim(dir, "test-", header{V: version, State: stateClaimed, Key: key, Supervisor: process.ID{PID: 1, Boot: "earlier"}}, func(string) {})
 	if err == nil {
@@ -95,21 +95,21 @@ func AskToEnd(ctx context.Context, dir, key string) error {
 	return err
 }
 
-// EndAll ends processes as a command's are ended. left counts those that are left at each
-// look; none of them is ever signalled.
+// EndAll ends processes in the same way as those of a command. left returns the number of
+// processes at each look; none of them is signalled.
 func EndAll(ctx context.Context, left func() int) error {
 	e := ending{grace: time.Millisecond, members: func() []process.Process {
-		// which started at another time
+		// its start time differs, so no signal reaches this process
 		return slices.Repeat([]process.Process{{PID: os.Getpid()}}, left())
 	}}
 	_, err := e.run(ctx)
 	return err
 }
 
-// StoreError gives a failure of the claims' directory its code.
+// StoreError returns the coded error for a failure of the claims' directory.
 func StoreError(err error) error { return storeError("do it", err) }
 
-// Send dials the supervisor of dir and asks op of it.
+// Send dials the supervisor of dir and sends op to it.
 func Send(ctx context.Context, dir, op string) error {
 	c, err := dial(dir)
 	if err != nil || c == nil {
@@ -119,7 +119,7 @@ func Send(ctx context.Context, dir, op string) error {
 	return c.ask(ctx, message{Op: op})
 }
 
-// Spawned starts a supervisor whatever lives already and asks op of it.
+// Spawned starts a supervisor even if another one lives, and sends op to it.
 func (r *Runner) Spawned(ctx context.Context, op string) error {
 	c, err := r.spawn()
 	if err != nil {
@@ -129,10 +129,10 @@ func (r *Runner) Spawned(ctx context.Context, op string) error {
 	return c.ask(ctx, message{Op: op})
 }
 
-// ErrLost is what a client says whose connection ended before the answer.
+// ErrLost is the error of a client whose connection ended before the answer.
 var ErrLost = errLost
 
-// Unread reports whether what r sent lies in the socket of its supervisor.
+// Unread reports whether a request of r lies unread in the socket of its supervisor.
 func Unread(r *Runner) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -151,12 +151,12 @@ func LookIn(f *os.File, path string) (session.CommandRecord, error) {
 	return rec, err
 }
 
-// ExitAt is where the exit record begins in a claim.
+// ExitAt is the offset of the exit record in a claim.
 const ExitAt = exitAt
 
-// EndWhileJudged makes a claim of this process and judges it. Between the reading of the
-// claim and the look at its lock the command ends with a status: the record is written
-// and the lock is given up.
+// EndWhileJudged makes a claim of this process and judges it. The command ends with
+// status exit after the claim was read and before its lock is examined: the record is
+// written and the lock is released.
 func EndWhileJudged(dir, key string, exit int) (session.CommandRecord, error) {
 	self, err := process.Self()
 	if err != nil {

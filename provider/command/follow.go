@@ -12,21 +12,21 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// watchEvery is how often an output is looked at that someone follows.
+// watchEvery is the time between two looks at an output that is followed.
 const watchEvery = 100 * time.Millisecond
 
-// Follow copies, raw, what the command of key has written, and with more also what it
-// writes until it is over or ctx ends, and reports whether it is. What it wrote to
-// standard error goes to stderr if it is kept apart, else to stdout in its order. It
-// takes no lock and changes nothing. It returns fs.ErrNotExist when there is no output:
-// the command was not started, or its receipt has it. When ctx ends, what is there by
-// then is copied.
+// Follow copies the raw output of the command of key. If more is set, it continues until
+// the command is over or ctx ends. It reports whether the command is over. Standard error
+// goes to stderr if it is kept apart, else to stdout in its order. Follow takes no lock
+// and changes nothing. It returns fs.ErrNotExist if there is no output: the command was
+// not started, or the output is in its receipt. When ctx ends, Follow copies the output
+// so far.
 func Follow(ctx context.Context, dir, key string, more bool, stdout, stderr io.Writer) (over bool, err error) {
 	begun, c, err := look(dir, key)
 	if err != nil {
 		return false, err
 	}
-	// its output may be there before its claim is
+	// the output may exist before the claim
 	if begun.State == session.CommandUnclaimed {
 		return false, fs.ErrNotExist
 	}
@@ -36,13 +36,13 @@ func Follow(ctx context.Context, dir, key string, more bool, stdout, stderr io.W
 		if err != nil {
 			return false, err
 		}
-		// only read
 		defer func() { _ = f.Close() }()
 		tails = append(tails, &tail{f: f})
 	}
 	for {
 		last := ctx.Err() != nil
-		// before what was written by then is read
+		// look at the record before the output, so that no output of a finished command
+		// is missed
 		rec, c, err := look(dir, key)
 		if err != nil {
 			return false, err
@@ -63,20 +63,19 @@ func Follow(ctx context.Context, dir, key string, more bool, stdout, stderr io.W
 		if last {
 			return false, context.Cause(ctx)
 		}
-		// when ctx ends, one look is left
+		// when ctx ends, one more look follows
 		_ = rest(ctx, watchEvery)
 	}
 }
 
-// tail is an output that grows.
+// tail is an output that grows; at is the number of bytes read so far.
 type tail struct {
-	f *os.File
-	// read so far
+	f  *os.File
 	at int64
 }
 
-// copy copies what came since; what lies beyond limit is not the command's, a negative
-// limit says nothing.
+// copy copies the bytes since the last call. Bytes beyond limit are not the command's; a
+// negative limit is no limit.
 func (t *tail) copy(w io.Writer, limit int64) error {
 	info, err := t.f.Stat()
 	if err != nil {

@@ -32,7 +32,8 @@ func (f filler) fill(t *testing.T) {
 	}
 }
 
-// small mounts a file system of 256 KiB on dir. Without the right to, it returns false.
+// small mounts a file system of 256 KiB on dir. It returns false without the right to
+// mount.
 func small(t *testing.T, dir string) bool {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -49,9 +50,9 @@ func small(t *testing.T, dir string) bool {
 	return true
 }
 
-// A full disk cannot make an outcome unknown, and starts nothing that could not be
-// recorded. Where nothing may be mounted, a limit on file sizes stands in: at the claim's
-// size its exit record must fit, below it nothing may be claimed.
+// A full disk cannot make an outcome unknown. No command starts whose end could not be
+// recorded. If the test may not mount, a limit on file sizes replaces the full disk: at
+// the claim's size its exit record must fit, and below it nothing may be claimed.
 func TestExitRecordFitsOnFullDisk(t *testing.T) {
 	for _, name := range []string{"detached", "inside"} {
 		t.Run(name, func(t *testing.T) {
@@ -107,8 +108,8 @@ func limitedSize(t *testing.T) {
 	}
 }
 
-// A supervisor that cannot serve says why: whoever asked need not start one after the
-// other and guess.
+// A supervisor that cannot serve reports why, so that its client does not start one after
+// the other.
 func TestSupervisorThatCannotServe(t *testing.T) {
 	s := newStage(t)
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {

@@ -20,21 +20,20 @@ import (
 
 const wrote = "ran\n"
 
-// C1, C4: a supervisor killed at each point; the oracle is the ledger alone. The points
-// at which the command runs and is recorded are the control of those where nothing
-// happens.
+// C1, C4: a supervisor is killed at each point; only the ledger decides. The points after
+// the start are the control for the points before it.
 func TestSupervisorKilledAtEachPoint(t *testing.T) {
 	for point, want := range map[string]struct {
 		state  session.CommandState
 		ledger string
 	}{
-		// nothing was claimed: the next one starts it
+		// nothing was claimed, so the next supervisor starts it
 		"asked":         {session.CommandFinished, wrote},
 		"claim-written": {session.CommandFinished, wrote},
 		"claim-named":   {session.CommandUnknown, ""},
 		"claimed":       {session.CommandUnknown, ""},
 		"forking":       {session.CommandUnknown, ""},
-		// followed to its end
+		// the command was followed to its end
 		"forked":   {session.CommandUnknown, wrote},
 		"started":  {session.CommandUnknown, wrote},
 		"ended":    {session.CommandUnknown, wrote},
@@ -46,7 +45,7 @@ func TestSupervisorKilledAtEachPoint(t *testing.T) {
 		t.Run(point, func(t *testing.T) {
 			tmp := t.TempDir()
 			s := newStageIn(t, tmp, "CMDTEST_KILL="+point, "CMDTEST_ONCE="+filepath.Join(tmp, "once"))
-			// no other command has its key, in whatever test
+			// no other command has this key, in any test
 			req := s.sh(tmp, "printf 'ran\\n' >> ledger")
 			req.Volatile = false
 			rec := s.run(req)
@@ -75,8 +74,8 @@ func TestSupervisorKilledAtEachPoint(t *testing.T) {
 	}
 }
 
-// client runs reqs in a process of its own and returns once that has ended, by env or by
-// itself.
+// client runs reqs in its own process and returns once that has ended by itself, or as
+// env says.
 func (s *stage) client(reqs []session.CommandRequest, env ...string) *exec.Cmd {
 	s.t.Helper()
 	b, err := json.Marshal(reqs)
@@ -106,8 +105,8 @@ func (s *stage) three() []session.CommandRequest {
 	return reqs
 }
 
-// C1: acode, or its process group, killed at counted points: each effect once, none
-// unknown.
+// C1: acode, or its process group, is killed at counted points: each effect happens once,
+// and no outcome is unknown.
 func TestClientKilledAtEachPoint(t *testing.T) {
 	points := []string{"announced:1", "spawned:1", "looked:4", "never"}
 	for n := 1; n <= 3; n++ {
@@ -122,7 +121,7 @@ func TestClientKilledAtEachPoint(t *testing.T) {
 		if err := cmd.Wait(); err != nil {
 			killed++
 		}
-		// its process group: the supervisor is not in it
+		// the supervisor is not in this process group
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		later := s.runner(2)
 		for _, req := range s.three() {
@@ -140,8 +139,8 @@ func TestClientKilledAtEachPoint(t *testing.T) {
 	}
 }
 
-// C1: both killed: each effect at most once, none told that did not happen, at most one
-// unknown.
+// C1: acode and its supervisor are killed: each effect happens at most once, no effect is
+// reported that did not happen, and at most one outcome is unknown.
 func TestBothKilled(t *testing.T) {
 	unknown := 0
 	for _, sup := range []string{"asked:1", "claimed:1", "forked:1", "ended:1", "recorded:1", "claimed:2", "ended:2"} {
@@ -176,8 +175,8 @@ func TestBothKilled(t *testing.T) {
 	}
 }
 
-// C2, C5: the supervisor dies under a living acode. The command goes on with
-// its output, is followed to its end, and then nobody can know.
+// C2, C5: the supervisor dies under a living acode. The command continues with its
+// output, acode follows it to its end, and its outcome is unknown.
 func TestSupervisorDiesUnderClient(t *testing.T) {
 	s := newStage(t)
 	done := s.begin(s.Runner, s.sh(s.key, "echo a; touch up; until test -e go; do sleep 0.01; done; echo b; echo ran >> ledger"), "up")
@@ -211,12 +210,11 @@ func TestSupervisorDiesUnderClient(t *testing.T) {
 	}
 }
 
-// letGo closes all that a command inherits, as many a script does with descriptors of its
-// own.
+// letGo closes all inherited descriptors, as many scripts do with their own.
 const letGo = `for f in /proc/$$/fd/*; do n=${f##*/}; test $n -lt 3 || eval "exec $n>&-"; done; `
 
-// C2: a leader that closed the locked descriptor is no less alive, and ended like any
-// other.
+// C2: a leader that closed the locked descriptor counts as alive, and can be ended like
+// any other.
 func TestUnattendedWithoutItsLock(t *testing.T) {
 	for _, cancel := range []bool{false, true} {
 		s := newStage(t)
@@ -237,8 +235,7 @@ func TestUnattendedWithoutItsLock(t *testing.T) {
 		} else {
 			s.touch("go")
 		}
-		// Whoever waits may look between the end of the leader and that of its last
-		// child.
+		// The look may fall between the end of the leader and that of its last child.
 		if r := <-done; r.err != nil || r.rec.State != session.CommandUnknown && r.rec.State != session.CommandLingering {
 			t.Errorf("got %+v", r)
 		}
@@ -248,8 +245,8 @@ func TestUnattendedWithoutItsLock(t *testing.T) {
 	}
 }
 
-// C2: a supervisor killed between fork and start block left no name of the leader. It is
-// found by what it holds, and followed to its end all the same.
+// C2: a supervisor that is killed between fork and start block records no leader. The
+// leader is still found by the lock that it holds, and followed to its end.
 func TestKilledBeforeStartBlock(t *testing.T) {
 	tmp := t.TempDir()
 	s := newStageIn(t, tmp, "CMDTEST_KILL=forked", "CMDTEST_ONCE="+filepath.Join(tmp, "once"))
@@ -276,7 +273,7 @@ func TestKilledBeforeStartBlock(t *testing.T) {
 	}
 }
 
-// The leader is gone and its supervisor too: what it left is listed, and can be ended.
+// The leader and its supervisor are gone: their child is listed, and can be ended.
 func TestLingering(t *testing.T) {
 	s := newStage(t)
 	done := s.begin(s.Runner, s.sh(s.key, "setsid sleep 300 & touch up; until test -e go; do sleep 0.01; done"), "up")
@@ -296,7 +293,8 @@ func TestLingering(t *testing.T) {
 	}
 }
 
-// C2: nor is one that closed what it held meanwhile taken for ended: it has its key.
+// C2: a command that closed its lock meanwhile is not taken for ended either: it carries
+// its key.
 func TestKilledBeforeStartBlockWithoutItsLock(t *testing.T) {
 	tmp := t.TempDir()
 	s := newStageIn(t, tmp, "CMDTEST_KILL=forked", "CMDTEST_ONCE="+filepath.Join(tmp, "once"))
@@ -319,10 +317,10 @@ func TestKilledBeforeStartBlockWithoutItsLock(t *testing.T) {
 	}
 }
 
-// C2: the supervisor and the leader were killed, and the leader had closed what it
-// inherited, so that no process holds the claim. What it started still runs: it is found
-// by the key that it carries or by the leader's process session, and is listed until it
-// ends.
+// C2: the supervisor and the leader were killed, and the leader had closed its inherited
+// descriptors, so that no process holds the claim. Its child still runs. The child is
+// found by the key that it carries or by the leader's process session, and is listed
+// until it ends.
 func TestChildrenWithoutTheLock(t *testing.T) {
 	for name, child := range map[string]string{
 		"key":     "setsid /bin/sh -c '%s' &",
@@ -331,7 +329,7 @@ func TestChildrenWithoutTheLock(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t)
 			const body = "echo $$ > child.t; /bin/mv child.t child; until test -e go; do /bin/sleep 0.01; done"
-			// no other command has its key
+			// no other command has this key
 			req := s.sh(t.TempDir(), "")
 			req.Argv = []string{"/bin/bash", "-c", letGo + fmt.Sprintf(child, body) + " > up; while :; do /bin/sleep 1; done"}
 			done := s.begin(s.Runner, req, "up")
@@ -359,12 +357,12 @@ func TestChildrenWithoutTheLock(t *testing.T) {
 	}
 }
 
-// names reports whether pid is one of those that are left.
+// names reports whether pid is in left.
 func names(left []string, pid int) bool {
 	return slices.ContainsFunc(left, func(l string) bool { return strings.HasPrefix(l, fmt.Sprintf("%d ", pid)) })
 }
 
-// What such children are left with is ended with the rest.
+// Cancel ends such children, and their own children.
 func TestCancelChildrenWithoutTheLock(t *testing.T) {
 	s := newStage(t)
 	req := s.sh(t.TempDir(), "")
@@ -387,8 +385,8 @@ func TestCancelChildrenWithoutTheLock(t *testing.T) {
 	}
 }
 
-// Ended from elsewhere, with no supervisor: every process of the command, other sessions
-// too.
+// Cancel without a supervisor ends every process of the command, in other process
+// sessions too.
 func TestCancelUnattended(t *testing.T) {
 	s := newStage(t)
 	script := `trap "" INT TERM; (setsid sh -c 'trap "" INT TERM; echo $$ > orphan.t; mv orphan.t orphan; while :; do sleep 1; done' &) ; echo $$ > leader.t; mv leader.t leader; while :; do sleep 1; done`
@@ -404,7 +402,7 @@ func TestCancelUnattended(t *testing.T) {
 	if err := s.Terminate(s.ctx(), s.key); err != nil {
 		t.Fatal(err)
 	}
-	// Whoever waits may look between the end of the leader and that of the orphan.
+	// The look may fall between the end of the leader and that of the orphan.
 	if r := <-done; r.err != nil || r.rec.State != session.CommandUnknown && r.rec.State != session.CommandLingering {
 		t.Errorf("got %+v", r)
 	}
@@ -416,7 +414,7 @@ func TestCancelUnattended(t *testing.T) {
 	}
 }
 
-// C1, C6: a removed lock file gives two supervisors; the claims still start each key
+// C1, C6: a removed lock file leads to two supervisors; the claims still start each key
 // once.
 func TestLockFileRemoved(t *testing.T) {
 	s := newStage(t)
@@ -451,7 +449,7 @@ func TestLockFileRemoved(t *testing.T) {
 	}
 }
 
-// A supervisor's lock that is not ours to trust is refused.
+// A supervisor's lock file that others could have changed is refused.
 func TestLockFileSymlinked(t *testing.T) {
 	s := newStage(t)
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
@@ -468,8 +466,8 @@ func TestLockFileSymlinked(t *testing.T) {
 	}
 }
 
-// What a killed supervisor left goes when its session is over; what one that lives needs,
-// stays.
+// Files of a killed supervisor go when its session is over. Those of a living supervisor
+// stay.
 func TestForgetAllSweeps(t *testing.T) {
 	s := newStage(t)
 	done := s.begin(s.Runner, s.sh(s.key, "touch up; until test -e go; do sleep 0.01; done"), "up")
@@ -479,7 +477,7 @@ func TestForgetAllSweeps(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// the last one may be the supervisor's
+	// new-1.tmp may belong to the supervisor
 	for _, name := range []string{"void-1.tmp", "adopt-1.tmp", "new-1.tmp"} {
 		if err := os.WriteFile(filepath.Join(s.dir, name), nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -498,7 +496,7 @@ func TestForgetAllSweeps(t *testing.T) {
 	if r := <-done; r.err != nil || r.rec.State != session.CommandUnknown {
 		t.Errorf("got %+v", r)
 	}
-	// its lock may be held a moment longer than it is alive
+	// the lock may be held a moment longer than the process lives
 	s.supervisorGone()
 	forget()
 	var left []string

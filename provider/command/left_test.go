@@ -43,8 +43,8 @@ func killLeft(t *testing.T, s *stage) {
 	}
 }
 
-// stubborn starts an orphan in a process session of its own, which wants neither INT nor
-// TERM, holds no descriptor of ours and has an empty environment.
+// stubborn starts an orphan in its own process session. The orphan ignores INT and TERM,
+// holds no inherited descriptor and has an empty environment.
 const stubborn = `(setsid env -i /bin/bash -c 'exec 20>&- 21>&- >/dev/null 2>&1; trap "" INT TERM; echo $$ > orphan.t; /bin/mv orphan.t orphan; while :; do /bin/sleep 1; done' &); until test -e orphan; do sleep 0.01; done; `
 
 func TestTimeoutEndsEveryDescendant(t *testing.T) { each(t, timeoutEndsEveryDescendant) }
@@ -53,7 +53,7 @@ func timeoutEndsEveryDescendant(t *testing.T, s *stage) {
 	req := s.sh(s.key, stubborn+"echo ready; touch up; while :; do sleep 1; done")
 	req.Timeout = 300 * time.Millisecond
 	rec := s.run(req)
-	// a slow machine gets as far in more time
+	// a slow machine needs more time
 	for !s.has("up") && req.Timeout < patience {
 		req.Key, req.Timeout = req.Key+s.key, 3*req.Timeout
 		_ = os.Remove(filepath.Join(s.ws, "orphan"))
@@ -70,10 +70,10 @@ func timeoutEndsEveryDescendant(t *testing.T, s *stage) {
 	}
 }
 
-// A supervisor that was frozen finds both at once: the command has ended, and its time
-// has. One that ended by itself in time did not run out of it.
+// A supervisor that was frozen finds two events at once: the command has ended, and its
+// time limit has passed. A command that ended in time is not reported as timed out.
 func TestEndsInTimeUnderAFrozenSupervisor(t *testing.T) {
-	// which of the two it sees first is not told
+	// the order in which the supervisor sees the events is not fixed
 	for range 3 {
 		s := newStage(t)
 		req := s.sh(s.key, "touch up; until test -e go; do sleep 0.01; done")
@@ -88,7 +88,7 @@ func TestEndsInTimeUnderAFrozenSupervisor(t *testing.T) {
 		s.touch("go")
 		eventually(t, "the command to end", func() bool { return !running(rec.PID) })
 		<-late.C
-		// it was set before the supervisor's own
+		// this timer was set before the supervisor's own
 		late.Reset(100 * time.Millisecond)
 		<-late.C
 		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
@@ -119,8 +119,8 @@ func terminate(t *testing.T, s *stage) {
 	}
 }
 
-// C1: what is terminated before its supervisor has claimed it never starts: a frozen
-// supervisor may have the request all the same.
+// C1: a command that is terminated before its supervisor has claimed it never starts. A
+// frozen supervisor may already have the request.
 func TestTerminateBeforeTheClaim(t *testing.T) {
 	s := newStage(t)
 	connected := make(chan struct{}, 9)
@@ -156,7 +156,7 @@ func TestTerminateBeforeTheClaim(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	// it comes after b
+	// its request comes after that of b
 	if _, err := r.Run(s.ctx(), s.sh(s.key+"-c", "echo c >> ledger")); err != nil {
 		t.Fatal(err)
 	}
@@ -175,10 +175,10 @@ func TestTerminateBeforeTheClaim(t *testing.T) {
 	}
 }
 
-// A command is ended when nobody of it is seen any more, not when everybody was
-// signalled: one that forks meanwhile is met at the next look.
+// A command counts as ended when a look finds no process of it, not when every process
+// was signalled: a process may fork meanwhile, and the next look finds the child.
 func TestEndsOnlyWhenNobodyIsLeft(t *testing.T) {
-	// after INT and TERM, of which both have their time
+	// after INT and TERM, each with its time to work
 	looks, last := 0, 30
 	if err := command.EndAll(t.Context(), func() int { looks++; return min(1, max(0, last-looks)) }); err != nil {
 		t.Fatal(err)
@@ -188,8 +188,8 @@ func TestEndsOnlyWhenNobodyIsLeft(t *testing.T) {
 	}
 }
 
-// Nor is it ended when one look sees nobody: what a leader starts while it ends can slip
-// through it, with that leader.
+// One look that finds no process does not end a command either: a leader that ends, and
+// the child that it starts meanwhile, can both slip through one look.
 func TestOneLookEndsNothing(t *testing.T) {
 	looks, last := 0, 60
 	if err := command.EndAll(t.Context(), func() int {
@@ -205,14 +205,14 @@ func TestOneLookEndsNothing(t *testing.T) {
 	}
 }
 
-// What is asked of a supervisor between the claim of a command and its start is not lost:
-// whoever asked sees that it runs, and asks no second time.
+// A request that reaches a supervisor between the claim of a command and its start is not
+// lost: the client sees the command run and asks only once.
 func TestTerminateBetweenClaimAndStart(t *testing.T) {
 	s := newStage(t)
 	asked := make(chan error, 1)
 	s.supervisorHook = firstTime("claimed", func() {
 		go func() { asked <- command.AskToEnd(s.ctx(), s.dir, s.key) }()
-		// which may have to wait for the start
+		// the answer may have to wait for the start
 		answer := time.NewTimer(200 * time.Millisecond)
 		defer answer.Stop()
 		select {
@@ -228,7 +228,7 @@ func TestTerminateBetweenClaimAndStart(t *testing.T) {
 	}
 }
 
-// INT comes first, and whoever heeds it has its time.
+// INT comes first, and a command that handles it gets its time.
 func TestTerminateAsksFirst(t *testing.T) { each(t, terminateAsksFirst, "CMDTEST_GRACE=1m") }
 
 func terminateAsksFirst(t *testing.T, s *stage) {
@@ -244,8 +244,8 @@ func terminateAsksFirst(t *testing.T, s *stage) {
 	}
 }
 
-// Nor does he wait for the command's own end where nobody can ask its supervisor, and
-// nothing is ended then.
+// Cancel returns an error if its supervisor cannot be asked. It does not wait for the
+// command's own end, and it ends nothing.
 func TestCancelWithoutTheSocket(t *testing.T) {
 	s := newStage(t)
 	done := s.begin(s.Runner, s.sh(s.key, `touch up; until test -e go; do sleep 0.01; done`), "up")
@@ -261,8 +261,8 @@ func TestCancelWithoutTheSocket(t *testing.T) {
 	}
 }
 
-// Whoever asks is told that the command has ended, or that it was not seen to within his
-// time.
+// Cancel reports that the command has ended, or that it could not see the end within its
+// context.
 func TestCancelEndsWithItsContext(t *testing.T) {
 	s := newStage(t, "CMDTEST_GRACE=1m")
 	done := s.begin(s.Runner, s.sh(s.key, `trap "" INT; touch up; until test -e go; do sleep 0.01; done`), "up")
@@ -277,8 +277,8 @@ func TestCancelEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// What outlives a normal exit is listed, not waited for, and not ended with a later
-// command.
+// A child that outlives a normal exit is listed. Run does not wait for it, and the end of
+// a later command does not end it.
 func TestBackgroundChildIsListed(t *testing.T) {
 	lock := filepath.Join(t.TempDir(), "command")
 	each(t, func(t *testing.T, s *stage) { backgroundChildIsListed(t, s, lock) }, "CMDTEST_LOCK="+lock)
@@ -311,8 +311,8 @@ func backgroundChildIsListed(t *testing.T, s *stage, lock string) {
 	})
 }
 
-// The command lock: taken before the claim, held by the command itself, given up after
-// it.
+// The command lock is taken before the claim, held by the command itself, and released
+// after it.
 func TestCommandLock(t *testing.T) {
 	lock := filepath.Join(t.TempDir(), "command")
 	s := newStage(t, "CMDTEST_LOCK="+lock)
@@ -347,8 +347,8 @@ func TestCommandLock(t *testing.T) {
 	}
 }
 
-// Signals that ask processes to end, as at a shutdown or by a service manager, do not
-// cost the exit record.
+// Signals that ask processes to end, as at a shutdown or from a service manager, do not
+// lose the exit record.
 func TestSupervisorIgnoresTerm(t *testing.T) {
 	s := newStage(t)
 	done := s.begin(s.Runner, s.sh(s.key, "trap 'exit 9' TERM; touch up; while :; do sleep 0.01; done"), "up")
@@ -370,8 +370,9 @@ func TestSupervisorIgnoresTerm(t *testing.T) {
 	_ = os.Remove(filepath.Join(s.ws, "up"))
 }
 
-// What runs with another user's rights may not be signalled. Its time is over all the
-// same: it is listed, and nobody waits for it. It takes root to make such a program.
+// A program with another user's rights may not be signalled. Its time limit still ends it
+// for acode: it is listed, and Run does not wait for it. It takes root to make such a
+// program.
 func TestTimeoutOfAnotherUsersProgram(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("it takes root to make a program of another user")

@@ -28,7 +28,7 @@ import (
 const (
 	testSession = session.ID("01890000-0000-7000-8000-000000000001")
 	grace       = 150 * time.Millisecond
-	// bounds every wait, on a machine that does much else
+	// patience limits every wait; the machine may be busy.
 	patience   = time.Minute
 	onTerminal = "on-terminal"
 )
@@ -54,8 +54,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// deadly returns a hook that kills (or stops) this process at the nth time of a point,
-// "point:n". An empty spec never does.
+// deadly returns a hook that kills or stops this process at the nth time of a point. spec
+// is "point:n"; an empty spec never does.
 func deadly(spec string, sig syscall.Signal) func(string) {
 	point, nth, _ := strings.Cut(spec, ":")
 	n, _ := strconv.Atoi(nth)
@@ -68,7 +68,7 @@ func deadly(spec string, sig syscall.Signal) func(string) {
 			thawed := make(chan os.Signal, 1)
 			signal.Notify(thawed, syscall.SIGCONT)
 			_ = syscall.Kill(os.Getpid(), sig)
-			// the signal may land a moment later
+			// the signal may arrive a moment later
 			<-thawed
 		}
 	}
@@ -104,7 +104,7 @@ func superviseMain() int {
 	cfg.Conn = os.NewFile(3, "conn")
 	spec := os.Getenv("CMDTEST_KILL")
 	if once := os.Getenv("CMDTEST_ONCE"); once != "" && spec != "" {
-		// Only the first supervisor that meets this file dies.
+		// Only the first supervisor that finds this file missing dies.
 		if _, err := os.OpenFile(once, os.O_CREATE|os.O_EXCL, 0o600); err != nil {
 			spec = ""
 		}
@@ -136,7 +136,8 @@ func superviseMain() int {
 	return 0
 }
 
-// clientMain runs the requests in the file that it is given, and prints each record.
+// clientMain runs the requests in the file that CMDTEST_REQS names, and prints each
+// record.
 func clientMain() int {
 	b, err := os.ReadFile(os.Getenv("CMDTEST_REQS"))
 	if err != nil {
@@ -173,12 +174,12 @@ type stage struct {
 	t   *testing.T
 	ws  string
 	dir string
-	// of its command: what an aborted test left, perhaps of another run, carries another
-	// one
+	// key is unique, so that processes of an aborted test, perhaps of another run, are
+	// not taken for those of this stage.
 	key string
 	*command.Runner
 
-	// of a supervisor inside the test; nil does nothing
+	// supervisorHook is the hook of a supervisor inside the test; nil does nothing.
 	supervisorHook func(point string)
 }
 
@@ -229,7 +230,7 @@ func (s *stage) inside(env ...string) {
 	cfg.Conn = os.NewFile(uintptr(fds[0]), "conn")
 	cfg.SetHook(s.supervisorHook)
 	s.childless()
-	// of a supervisor that was killed
+	// a file of a killed supervisor
 	left := filepath.Join(s.dir, "new-1.tmp")
 	if err := os.WriteFile(left, nil, 0o600); err != nil {
 		s.t.Fatal(err)
@@ -243,8 +244,8 @@ func (s *stage) inside(env ...string) {
 			s.t.Errorf("Supervise: %v", err)
 		}
 	})
-	// Its name is there before anybody listens: who dials then starts another supervisor,
-	// which would be taken for a command's child here.
+	// The socket's name exists before the supervisor listens. A client that dials then
+	// starts another supervisor, which would be taken for a command's child here.
 	eventually(s.t, "the supervisor to answer", func() bool {
 		return !errors.Is(command.Send(s.ctx(), s.dir, "hail"), command.ErrLost)
 	})
@@ -276,7 +277,7 @@ func (s *stage) supervisorGone() {
 	})
 }
 
-// supervisorPID reads who serves the session.
+// supervisorPID returns the pid of the supervisor.
 func (s *stage) supervisorPID() int {
 	s.t.Helper()
 	var id struct {
@@ -312,8 +313,8 @@ func (s *stage) ctx() context.Context {
 	return ctx
 }
 
-// begin runs req in the background and returns once its script has made the file started,
-// and its start block stands.
+// begin runs req in the background. It returns once the script has made the file started
+// and the start block is written.
 func (s *stage) begin(r *command.Runner, req session.CommandRequest, started string) <-chan result {
 	s.t.Helper()
 	done := make(chan result, 1)
@@ -365,7 +366,7 @@ func (s *stage) pidIn(name string) int {
 	return pid
 }
 
-// eventually waits for something that other processes do.
+// eventually waits until ok returns true.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -376,13 +377,13 @@ func eventually(t *testing.T, what string, ok func() bool) {
 		select {
 		case <-tick.C:
 		case <-limit.C:
-			t.Fatalf("waited in vain for %s", what)
+			t.Fatalf("waited too long for %s", what)
 		}
 	}
 }
 
-// childless waits until this process, which adopts orphans once it was a supervisor, has
-// no children: they would be taken for a command's.
+// childless waits until this process has no children: they would be taken for a
+// command's. A process that was once a supervisor adopts orphans.
 func (s *stage) childless() {
 	s.t.Helper()
 	eventually(s.t, "earlier tests' children to end", func() bool {
@@ -406,7 +407,7 @@ func running(pid int) bool {
 	return fields[0] != "Z" && fields[0] != "X"
 }
 
-// mustRun gives what a test process of the role printed.
+// mustRun returns the output of a test process of the role.
 func mustRun(t *testing.T, role string, env ...string) string {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])

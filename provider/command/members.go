@@ -9,40 +9,39 @@ import (
 	"github.com/acode-dev/acode/process"
 )
 
-// member is a process that belongs to a command.
+// member is a process that belongs to a command; holds is set if it holds the lock on the
+// claim.
 type member struct {
 	process.Process
-	// the lock on the claim
 	holds bool
 }
 
-// describe gives the pid and the command line of p.
+// describe returns the pid and the command line of p.
 func describe(p process.Process) string {
 	return fmt.Sprintf("%d %s", p.PID, cutText(p.CommandLine(), 200))
 }
 
-// describe gives pid and command line, or the name alone when the process is gone.
-// by is the supervisor that listed it.
+// describe returns the pid and the command line, or the name if the process is gone. by
+// is the supervisor that listed it.
 func (l leftover) describe(by process.ID) string {
 	id := process.ID{PID: l.PID, Start: l.Start, Boot: by.Boot, NS: by.NS}
-	// else its name is all there is
+	// otherwise only its name is known
 	if lives, _ := id.Alive(); lives {
 		return describe(process.Process{PID: l.PID, Name: l.Name})
 	}
 	return fmt.Sprintf("%d %s", l.PID, l.Name)
 }
 
-// members lists the processes that belong to the command of key:
+// members returns the processes that belong to the command of key:
 //
-//   - those that hold the lock on its claim; a process that only looks at the claim has
-//     it open too, but does not
-//     hold its exclusive lock,
+//   - those that hold the lock on its claim; a process that only reads the claim has it
+//     open too, but does not hold its exclusive lock,
 //   - those that were started with its key,
 //   - those in the process session of leader, which was recorded when the command
 //     started.
 //
-// claim is nil where there is none, and leader is zero where it is not known. This
-// process itself is left out.
+// claim is nil if there is none, and leader is zero if it is not known. This process
+// itself is left out.
 func members(claim *os.File, key string, leader process.ID) ([]member, error) {
 	if process.GroupsOnly {
 		return group(leader), nil
@@ -83,9 +82,8 @@ func members(claim *os.File, key string, leader process.ID) ([]member, error) {
 	return found, nil
 }
 
-// sessionOfLeader reports whether a process session that has the leader's pid is the
-// leader's own. The system gives the pid to no other process while the session has a
-// member.
+// sessionOfLeader reports whether a process session with the leader's pid is the leader's
+// own. The system gives the pid to no other process while the session has a member.
 func sessionOfLeader(ps []process.Process, leader process.ID) (bool, error) {
 	if leader.PID <= 0 || leader.Elsewhere() {
 		return false, nil
@@ -99,8 +97,8 @@ func sessionOfLeader(ps []process.Process, leader process.ID) (bool, error) {
 	return err == nil && boot == leader.Boot, err
 }
 
-// remains lists what still runs of the command of key in dir, whatever its record says,
-// and also where there is none.
+// remains describes the processes of the command of key in dir that still run. It does
+// not depend on the record, and there need not be one.
 func remains(dir, key string) ([]string, error) {
 	var c claim
 	f, err := openClaim(claimPath(dir, key))
@@ -110,7 +108,6 @@ func remains(dir, key string) ([]string, error) {
 	case err != nil:
 		return nil, err
 	default:
-		// only read
 		defer func() { _ = f.Close() }()
 		if c, err = readClaim(f); err != nil {
 			return nil, err
@@ -135,8 +132,9 @@ func remains(dir, key string) ([]string, error) {
 	return found, err
 }
 
-// group gives the process group of leader. While it has a member no process gets its
-// number; one that has it, and is not the leader, leads a group of its own.
+// group returns the process group of leader. While the group has a member no process gets
+// its number. A process that has the number, and is not the leader, leads a group of its
+// own.
 func group(leader process.ID) []member {
 	if leader.PID <= 0 {
 		return nil

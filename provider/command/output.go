@@ -16,23 +16,23 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// DefaultMaxOutput is how many bytes of what a command writes are kept: half from the
+// DefaultMaxOutput is the number of bytes kept of a command's output: half from the
 // beginning, half from the end.
 const DefaultMaxOutput = 16 << 20
 
-// leastBlock is what the blocks of a file have at least.
+// leastBlock is the least size of a file system's blocks.
 const leastBlock = 4096
 
-// outputs are what keeps what a command writes: one sink for both streams, so that their
-// order is kept, or one for each where the request keeps them apart.
+// outputs keep the output of a command: one sink for both streams, so that their order is
+// kept, or one for each stream if the request keeps them apart. max is the limit of each
+// sink.
 type outputs struct {
 	sinks []*sink
-	// of each
-	max int64
+	max   int64
 }
 
-// The names of what keeps an output, after the stem of its key. The second stands where
-// the standard error is kept apart.
+// The suffixes of output files, after the stem of the key. There is a second file if
+// standard error is kept apart.
 const (
 	outSuffix = ".out"
 	errSuffix = ".err"
@@ -46,8 +46,8 @@ func outputPaths(dir, key string, split bool) []string {
 	return paths
 }
 
-// openOutputs opens what keeps the output of key without truncating: should somebody else
-// have claimed the key, it is his.
+// openOutputs opens the output files of key without truncating them: another process may
+// have claimed the key, and then they are its files.
 func openOutputs(dir, key string, split bool, maxBytes int64) (outputs, error) {
 	paths := outputPaths(dir, key, split)
 	o := outputs{max: maxBytes / int64(len(paths))}
@@ -68,15 +68,15 @@ func openOutput(path string, flags int) (*os.File, error) {
 		return nil, err
 	}
 	if err := ours(f, 0); err != nil {
-		// nothing in it is ours
+		// nothing was written
 		_ = f.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return f, nil
 }
 
-// ours refuses a file of another type, that somebody else could read or that has another
-// name.
+// ours returns an error for a file of another type, a file that other users can read, and
+// a file with a second name.
 func ours(f *os.File, kind fs.FileMode) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -89,20 +89,19 @@ func ours(f *os.File, kind fs.FileMode) error {
 	return nil
 }
 
-// ends gives the descriptors that the command gets as its standard output and its
-// standard error.
+// ends returns the descriptors for the command's standard output and standard error.
 func (o outputs) ends() (stdout, stderr uintptr) {
 	return uintptr(o.sinks[0].end), uintptr(o.sinks[len(o.sinks)-1].end)
 }
 
-// begin carries what the command writes, which has just been started, until drain.
+// begin moves the output of the command, which has just been started, until drain.
 func (o outputs) begin() {
 	for _, s := range o.sinks {
 		s.begin()
 	}
 }
 
-// drain keeps what the command has written by now, and says what could not be kept.
+// drain keeps the output so far, and says how many bytes could not be kept.
 func (o outputs) drain() (lost string) {
 	for _, s := range o.sinks {
 		if n, cause := s.drain(); cause != nil {
@@ -118,8 +117,7 @@ func (o outputs) close() {
 	}
 }
 
-// cap gives back the middle of what is longer than max. A failure costs room, nothing
-// else.
+// cap frees the middle of files that are longer than max. A failure only costs space.
 func (o outputs) cap() {
 	for _, s := range o.sinks {
 		var st unix.Stat_t
@@ -132,16 +130,16 @@ func (o outputs) cap() {
 	}
 }
 
-// middle gives what of a file of size bytes is given back, in whole blocks: of one that
-// is given back in part the rest stays, as data, and reads as zeros that nobody wrote.
-// Blocks may have 64 KiB, most of all where pages do.
+// middle returns the part to free of a file of size bytes, in whole blocks. A block that
+// is freed in part stays in the file as data, and its zeros would look like output.
+// Blocks may have 64 KiB, mainly on machines whose pages have that size.
 func middle(size, limit, block int64) (from, to int64) {
 	block = max(block, leastBlock)
 	from = max(limit/2/block, 1) * block
 	return from, (size - from) / block * block
 }
 
-// lengths gives the sizes of what was kept, provided that its names still lead there.
+// lengths returns the sizes of the files, provided that their names still lead to them.
 func (o outputs) lengths() (sizes [2]int64, err error) {
 	for i, s := range o.sinks {
 		if sizes[i], err = namedSize(s.file, s.path); err != nil {
@@ -156,7 +154,7 @@ func namedSize(f *os.File, path string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	// takes no descriptor: there may be no more, and the command has ended
+	// Lstat takes no descriptor: there may be none left, and the command has ended
 	named, err := os.Lstat(path)
 	if err != nil {
 		return 0, err
@@ -167,10 +165,10 @@ func namedSize(f *os.File, path string) (int64, error) {
 	return info.Size(), nil
 }
 
-// openStream opens one output file for reading: what is there now, with a note where the
-// middle was cut out. Not more than limit bytes of the file are looked at, and fewer are
-// ErrCorrupt; a negative limit takes what there is. A file that is there and cannot be
-// reached is not lost.
+// openStream opens one output file for reading: its content now, with a note in place of
+// a freed middle. It reads at most limit bytes, and a shorter file is ErrCorrupt. A
+// negative limit reads the whole file. A file that exists and cannot be reached is not
+// reported as lost.
 func openStream(path string, limit int64) (*stream, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	for _, gone := range []error{fs.ErrNotExist, unix.ELOOP, unix.ENXIO, unix.ENOTDIR} {
@@ -183,7 +181,6 @@ func openStream(path string, limit int64) (*stream, error) {
 	}
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() || info.Size() < limit {
-		// only read
 		_ = f.Close()
 		return nil, tornOutput(path, "it is torn", err)
 	}
@@ -199,7 +196,7 @@ type stream struct {
 	io.Closer
 }
 
-// gapped is redact.Gapped.
+// gapped implements redact.Gapped.
 type gapped struct {
 	io.Reader
 	size int64
@@ -209,7 +206,7 @@ type gapped struct {
 // Gaps implements redact.Gapped.
 func (g gapped) Gaps() []redact.Gap { return g.gaps }
 
-// missing puts a note in the place of a piece that is missing.
+// missing adds a note in place of a missing piece.
 func (g gapped) missing(format string, args ...any) gapped {
 	note := fmt.Sprintf("\n[acode: "+format+"]\n", args...)
 	gap := redact.Gap{At: g.size, Size: int64(len(note))}
@@ -221,15 +218,15 @@ func tornOutput(path, what string, cause error) error {
 		Next: session.Words("decide by what the command was to do; its output cannot be had again")}
 }
 
-// withoutHoles reads what was written of a file between two places, with a note in the
-// place of each hole: that where the middle was cut out, and where the command writes to
-// the file itself those that it left, which may be larger than any disk.
+// withoutHoles reads a file from at to size, with a note in place of each hole. A hole is
+// a freed middle. If the command writes to the file itself, it may leave holes too, which
+// may be larger than any disk.
 func withoutHoles(f *os.File, at, size int64) (g gapped) {
 	g.Reader = strings.NewReader("")
 	for at < size {
 		hole := seek(f, at, seekHole, size)
 		data := seek(f, hole, seekData, size)
-		// no file system says both, and none is asked for ever
+		// no file system should say this; the check prevents an endless loop
 		if data == at {
 			hole, data = size, size
 		}
@@ -244,7 +241,7 @@ func withoutHoles(f *os.File, at, size int64) (g gapped) {
 	return g
 }
 
-// seek gives where the next hole, or data, of f begins; size where there is none.
+// seek returns where the next hole, or data, of f begins, or size if there is none.
 func seek(f *os.File, from int64, whence int, size int64) int64 {
 	at, err := unix.Seek(int(f.Fd()), from, whence)
 	if err != nil {
@@ -253,7 +250,7 @@ func seek(f *os.File, from int64, whence int, size int64) int64 {
 	return min(at, size)
 }
 
-// openOutputsOf opens both outputs of key for reading; the second is empty where both
+// openOutputsOf opens both outputs of key for reading. The second is empty if both
 // streams share the first.
 func openOutputsOf(dir, key string) (stdout, stderr io.ReadCloser, err error) {
 	_, c, err := look(dir, key)
@@ -270,7 +267,7 @@ func openOutputsOf(dir, key string) (stdout, stderr io.ReadCloser, err error) {
 	return out, errs, nil
 }
 
-// outputs opens what was kept for the claim c of key.
+// outputs opens the outputs of the claim c of key.
 func (c claim) outputs(dir, key string) (stdout, stderr *stream, err error) {
 	rebooted, err := c.rebooted()
 	if err != nil {
@@ -288,14 +285,13 @@ func (c claim) outputs(dir, key string) (stdout, stderr *stream, err error) {
 	case c.Exit != nil && c.Exit.Unknown == "":
 		sizes = [2]int64{c.Exit.Out, c.Exit.Err}
 	case rebooted:
-		// what was written was never made durable, and nothing tells how much is missing
+		// the output was never made durable, and nothing says how much is missing
 		return nil, nil, tornOutput(paths[0], "the machine restarted before it was durable", nil)
 	}
 	opened := []*stream{none(), none()}
 	for i, path := range paths {
 		r, err := openStream(path, sizes[i])
 		if err != nil {
-			// only read
 			_ = opened[0].Close()
 			return nil, nil, err
 		}

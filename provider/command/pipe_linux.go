@@ -13,41 +13,42 @@ import (
 )
 
 const (
-	// pipeBytes is what a pipe holds that no one reads, where the kernel grants it. Then
-	// the command waits.
+	// pipeBytes is the size of a pipe, if the kernel grants it. When the pipe is full the
+	// command waits.
 	pipeBytes = 1 << 20
 
-	// Little that comes is carried together with what comes within the next instant.
+	// A read of less than little bytes is followed by a pause of an instant, so that
+	// small writes are moved together.
 	little  = 64 << 10
 	instant = 5 * time.Millisecond
 
 	pipeSuffix = "-pipe"
 )
 
-// sink carries what a command writes from a pipe to the file that keeps it. The pipe has
-// a name, so that another process can go on where this one was killed.
+// sink moves the output of a command from a pipe to the output file. The pipe has a name,
+// so that another process can continue if this one is killed.
 //
-// The end that the command gets is open for reading too: while the command lives its pipe
-// has a reader, and it never gets SIGPIPE. Bytes move by splice(2), which takes from the
-// pipe what it has given to the file: a kill between two calls loses and repeats nothing.
-// The lock on the file lets one process move them at a time, and is held by one that was
-// killed until its last call is over.
+// The command's end of the pipe is open for reading too. So the pipe has a reader while
+// the command lives, and the command never gets SIGPIPE. splice(2) takes bytes from the
+// pipe as it gives them to the file: a kill between two calls loses and repeats nothing.
+// The lock on the file lets only one process move bytes at a time. A killed process holds
+// the lock until its last call is over.
 type sink struct {
 	path string
-	// locked while it is written
+	// file is locked while it is written.
 	file *os.File
-	// of the pipe, for the command; -1 when it has it
+	// end is the end of the pipe for the command; -1 once the command has it.
 	end  int
 	pipe *os.File
 
-	// nil: nothing is carried
+	// stop is nil while no bytes are moved.
 	stop chan struct{}
-	// closed when nothing more is
+	// done is closed when the sink moves no more bytes.
 	done chan struct{}
 
-	// bytes that the file did not take
+	// lost is the number of bytes that the file did not take.
 	lost int64
-	// why
+	// cause is the reason for lost bytes.
 	cause error
 }
 
@@ -63,7 +64,7 @@ func openSink(path string) (*sink, error) {
 		return nil, &fs.PathError{Op: "mkfifo", Path: path + pipeSuffix, Err: err}
 	}
 	s.pipe, err = openPipe(path)
-	// not by package os, which would let the writes of the command return early
+	// package os would make the descriptor non-blocking, also for the command
 	if err == nil {
 		s.end, err = unix.Open(path+pipeSuffix, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	}
@@ -71,7 +72,7 @@ func openSink(path string) (*sink, error) {
 		s.close()
 		return nil, err
 	}
-	// above a limit of the user it stays smaller
+	// a limit of the user may keep it smaller
 	_, _ = unix.FcntlInt(uintptr(s.end), unix.F_SETPIPE_SZ, pipeBytes)
 	return s, nil
 }
@@ -83,17 +84,16 @@ func openPipe(path string) (*os.File, error) {
 		return nil, err
 	}
 	if err := ours(f, fs.ModeNamedPipe); err != nil {
-		// not ours
 		_ = f.Close()
 		return nil, err
 	}
 	return f, nil
 }
 
-// begin carries until drain what the command writes, which has its end now.
+// begin moves the output of the command, which has its end of the pipe now, until drain.
 func (s *sink) begin() {
 	s.release()
-	// no one else wants it while this process lives
+	// no other process wants the lock while this one lives
 	_ = unix.Flock(int(s.file.Fd()), unix.LOCK_EX)
 	s.carry()
 }
@@ -115,7 +115,7 @@ func (s *sink) carry() {
 				n, moved = s.move(int(fd), pipeBytes)
 				return !errors.Is(moved, unix.EAGAIN)
 			})
-			// whoever writes has ended
+			// all writers have ended
 			if n == 0 || moved != nil {
 				return
 			}
@@ -123,7 +123,7 @@ func (s *sink) carry() {
 	}()
 }
 
-// pause lets more come, and reports whether to go on.
+// pause waits for more bytes, and reports whether to continue.
 func (s *sink) pause() bool {
 	t := time.NewTimer(instant)
 	defer t.Stop()
@@ -135,8 +135,8 @@ func (s *sink) pause() bool {
 	}
 }
 
-// move moves up to limit bytes, and drops them once the file has refused some. It returns
-// 0 when no one writes any more, and EAGAIN when there is nothing now.
+// move moves up to limit bytes. Once the file has refused some, it drops them. It returns
+// 0 when no writer is left, and EAGAIN when the pipe is empty.
 func (s *sink) move(pipe, limit int) (n int, err error) {
 	for s.cause == nil {
 		moved, err := unix.Splice(pipe, nil, int(s.file.Fd()), nil, limit, unix.SPLICE_F_NONBLOCK)
@@ -161,20 +161,20 @@ func discard(pipe, limit int) (n int, err error) {
 	}
 }
 
-// halt ends what carry began.
+// halt stops carry.
 func (s *sink) halt() {
 	if s.stop == nil {
 		return
 	}
 	close(s.stop)
-	// wakes who waits for bytes
+	// wakes a pending read
 	_ = s.pipe.SetReadDeadline(time.Unix(1, 0))
 	<-s.done
 	s.stop = nil
 }
 
-// drain ends what begin began, after it has moved what the pipe holds now: others than
-// the command may go on to write. It gives how many bytes were lost and why.
+// drain moves the bytes that the pipe holds now and then stops. Processes other than the
+// command may continue to write. drain returns how many bytes were lost and why.
 func (s *sink) drain() (lost int64, cause error) {
 	s.release()
 	s.halt()
@@ -191,7 +191,7 @@ func (s *sink) drain() (lost int64, cause error) {
 	return s.lost, errors.Join(s.cause, err)
 }
 
-// release closes the end that the command has by now.
+// release closes the command's end of the pipe, which the command has inherited by now.
 func (s *sink) release() {
 	if s.end >= 0 {
 		_ = unix.Close(s.end)
@@ -199,19 +199,19 @@ func (s *sink) release() {
 	}
 }
 
-// close lets go of the file. What the command left behind may write on: this process
-// drops it as long as it lives.
+// close closes the file. Processes that the command left behind may continue to write:
+// this process drops their output as long as it lives.
 func (s *sink) close() {
 	s.release()
 	s.halt()
 	if s.file != nil {
-		// what had to be durable is
+		// it was synced before
 		_ = s.file.Close()
 	}
 	if s.pipe == nil {
 		return
 	}
-	// nothing was started here: what the pipe holds is another's
+	// no command was started here, so the content of the pipe belongs to another process
 	if s.done == nil {
 		_ = s.pipe.Close()
 		return
@@ -240,17 +240,18 @@ func (s *sink) close() {
 	}()
 }
 
-// standby holds the pipes of a command that another process carries, and goes on where
-// that was killed.
+// standby holds the pipes of a command that another process moves, and continues if that
+// process is killed.
 type standby struct {
 	sinks []*sink
-	// the command was seen to run after they were opened: they lost nothing
+	// sure is set if the command was seen to run after the pipes were opened: then no
+	// output is lost.
 	sure bool
 }
 
-// follow does what the record of the command asks for. It reports whether to look again
-// at once, at a command whose supervisor is gone: it runs still if nothing was lost
-// before the pipes were opened.
+// follow acts on the record of the command. It returns true if the caller must look again
+// at once, at a command whose supervisor is gone: if the command still runs, nothing was
+// lost before the pipes were opened.
 func (p *standby) follow(dir string, rec session.CommandRecord) (again bool) {
 	switch rec.State {
 	case session.CommandRunning, session.CommandUnattended, session.CommandLingering:
@@ -265,7 +266,7 @@ func (p *standby) follow(dir string, rec session.CommandRecord) (again bool) {
 			s.takeOver()
 		}
 	}
-	// it is over; what it left may write on
+	// the command is over; processes that it left may continue to write
 	if rec.State == session.CommandLingering {
 		for _, s := range p.sinks {
 			if s.stop != nil {
@@ -278,7 +279,7 @@ func (p *standby) follow(dir string, rec session.CommandRecord) (again bool) {
 
 func (p *standby) open(dir, key string) bool {
 	for _, path := range outputPaths(dir, key, true) {
-		// else there is none
+		// on an error there is no pipe
 		if pipe, err := openPipe(path); err == nil {
 			p.sinks = append(p.sinks, &sink{path: path, end: -1, pipe: pipe})
 		}
@@ -286,18 +287,18 @@ func (p *standby) open(dir, key string) bool {
 	return len(p.sinks) > 0
 }
 
-// takeOver carries what the command writes, unless another process does.
+// takeOver moves the output of the command, unless another process does.
 func (s *sink) takeOver() {
 	if s.file != nil {
 		return
 	}
 	f, err := os.OpenFile(s.path, os.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
-		// there is nothing to keep it
+		// there is no output file
 		return
 	}
 	if ours(f, 0) != nil || unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
-		// not ours, or not our turn
+		// it is not ours, or another process holds the lock
 		_ = f.Close()
 		return
 	}
@@ -305,7 +306,7 @@ func (s *sink) takeOver() {
 	s.carry()
 }
 
-// finish keeps what the pipes of a command that has ended hold, and reports whether
+// finish keeps the content of the pipes of a command that has ended, and reports whether
 // nothing was lost.
 func (p *standby) finish() bool {
 	whole := p.sure && len(p.sinks) > 0
@@ -318,7 +319,7 @@ func (p *standby) finish() bool {
 	}
 	for _, s := range p.sinks {
 		if whole {
-			// whose name says that something may be lost
+			// the name of the pipe means that output may be lost
 			_ = os.Remove(s.path + pipeSuffix)
 		}
 	}
@@ -328,10 +329,10 @@ func (p *standby) finish() bool {
 func (p *standby) close() {
 	for _, s := range p.sinks {
 		s.halt()
-		// the command has ends of its own
+		// the command has its own ends
 		_ = s.pipe.Close()
 		if s.file != nil {
-			// gives the lock up
+			// closing gives up the lock
 			_ = s.file.Close()
 		}
 	}

@@ -26,8 +26,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// C5: a script that opens its outputs again, and so truncates what is a file, erases
-// nothing.
+// C5: a script that opens its outputs again, and would truncate a file, erases nothing.
 func TestTruncationErasesNothing(t *testing.T) { each(t, truncationErasesNothing) }
 
 func truncationErasesNothing(t *testing.T, s *stage) {
@@ -37,8 +36,8 @@ func truncationErasesNothing(t *testing.T, s *stage) {
 	}
 }
 
-// Both streams share a pipe, so that what they say stands in the order in which it was
-// said.
+// Both streams share a pipe, so that their lines are in the order in which they were
+// written.
 func TestOrderOfBothStreams(t *testing.T) { each(t, orderOfBothStreams) }
 
 func orderOfBothStreams(t *testing.T, s *stage) {
@@ -52,7 +51,7 @@ func orderOfBothStreams(t *testing.T, s *stage) {
 	}
 }
 
-// Bytes are bytes: no newline at the end, zeros, what is no text.
+// Output may be any bytes: no newline at the end, zeros, invalid text.
 func TestOutputIsBytes(t *testing.T) { each(t, outputIsBytes) }
 
 func outputIsBytes(t *testing.T, s *stage) {
@@ -63,8 +62,8 @@ func outputIsBytes(t *testing.T, s *stage) {
 	}
 }
 
-// C5: what a command leaves behind keeps its pipe. The command is over all the same, and
-// what is left writes on.
+// C5: a child that the command leaves behind keeps its pipe. The command is still over,
+// and the child can continue to write.
 func TestChildKeepsThePipe(t *testing.T) { each(t, childKeepsThePipe) }
 
 func childKeepsThePipe(t *testing.T, s *stage) {
@@ -82,8 +81,8 @@ func childKeepsThePipe(t *testing.T, s *stage) {
 	eventually(t, "the child to end", func() bool { return !running(child) })
 }
 
-// C5: acode, its supervisor or both are killed. The command gets no signal, and nothing
-// that it writes is lost as long as it lives when someone comes back.
+// C5: acode, its supervisor or both are killed. The command gets no signal. None of its
+// output is lost if it still lives when acode comes back.
 func TestWriterOutlivesItsReaders(t *testing.T) {
 	for _, who := range []string{"supervisor", "acode", "both", "supervisor of a terminal", "acode at a terminal", "both at a terminal"} {
 		t.Run(who, func(t *testing.T) {
@@ -131,7 +130,7 @@ func TestWriterOutlivesItsReaders(t *testing.T) {
 			if out, _ := s.output(req.Key); out != want.String() || s.ledger() != wrote {
 				t.Errorf("%d bytes, want %d; ledger %q", len(out), want.Len(), s.ledger())
 			}
-			// an acode that lives took over, and says so when it has ended
+			// a living acode took over, and exits when the command has ended
 			_ = cmd.Wait()
 			if rec, err := s.Look(s.ctx(), req.Key); err != nil || strings.Contains(rec.Why, "lost") {
 				t.Errorf("nothing was lost, but it says %+v, %v", rec, err)
@@ -140,7 +139,8 @@ func TestWriterOutlivesItsReaders(t *testing.T) {
 	}
 }
 
-// C5: the command ended first. What its pipe held is lost, and the record says so.
+// C5: if the command ends before acode comes back, the content of its pipe is lost, and
+// the record says so.
 func TestLostOutputIsTold(t *testing.T) {
 	s := newStage(t)
 	req := s.sh(t.TempDir(), `> up; until test -e go; do sleep 0.01; done; echo gone; echo ran >> ledger`)
@@ -163,15 +163,15 @@ func TestLostOutputIsTold(t *testing.T) {
 
 var bulk = flag.Int64("bulk", 48<<20, "bytes that go through a pipe whose readers are killed")
 
-// carryMain carries what the pipe at a path holds until it is killed, or no one writes
-// any more.
+// carryMain moves the output in the pipe at a path until it is killed, or no writer is
+// left.
 func carryMain() int {
 	command.Carry(os.Getenv("CMDTEST_DIR"))
 	return 0
 }
 
-// An output that its file does not take is lost from there on, and the record says how
-// much. The command does not notice.
+// Output that its file does not take is lost, and the record says how many bytes. The
+// command does not notice.
 func TestOutputThatDoesNotFit(t *testing.T) {
 	const limit, all = 65536, 300_000
 	s := newStage(t, fmt.Sprintf("CMDTEST_FSIZE=%d", limit))
@@ -185,8 +185,8 @@ func TestOutputThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// Someone who follows a command sees every byte of it while it runs, in little memory,
-// and no secret.
+// A follower of a command sees every byte of it while it runs, in little memory, and no
+// secret.
 func TestFollow(t *testing.T) {
 	const count = 2_000_000
 	s := newStage(t, "CMDTEST_MAX=1073741824")
@@ -231,8 +231,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// C5: a reader is killed before, in or after the call that puts the first bytes into the
-// file. The next one finds those that it did not put there, and no others.
+// C5: a reader is killed before, in or after the call that moves the first bytes to the
+// file. The next reader finds exactly the bytes that are not in the file.
 func TestReaderKilledAtAMove(t *testing.T) {
 	for _, when := range []crash.When{crash.Before, crash.Inside, crash.After} {
 		t.Run(string(when), func(t *testing.T) {
@@ -241,7 +241,7 @@ func TestReaderKilledAtAMove(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// or what it holds ends with the writer
+			// without this reader the content would end with the writer
 			held, err := os.OpenFile(path+"-pipe", os.O_RDONLY|syscall.O_NONBLOCK, 0)
 			if err != nil {
 				t.Fatal(err)
@@ -278,15 +278,14 @@ func TestReaderKilledAtAMove(t *testing.T) {
 }
 
 // C5: one reader after the other is killed, at any instant, often while the next one is
-// there already. The bytes are those that a plain pipe gives: none is lost, doubled or
-// moved.
+// there already. The bytes are those of a plain pipe: none is lost, doubled or moved.
 func TestReadersKilledBetweenMoves(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out")
 	end, err := command.OpenEnd(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// or what it holds ends with the writer
+	// without this reader the content would end with the writer
 	held, err := os.OpenFile(path+"-pipe", os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -323,7 +322,7 @@ func TestReadersKilledBetweenMoves(t *testing.T) {
 		last = next
 		t.Cleanup(func() { _ = next.Process.Kill() })
 	}
-	// takes what is left
+	// the last reader takes the rest
 	if err := carrier().Wait(); err != nil {
 		t.Fatal(err)
 	}

@@ -8,12 +8,11 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// of none
+// There is no pipe on this system.
 const pipeSuffix = "-pipe"
 
-// sink is a file that the command itself writes to: this system has no splice(2), and
-// whoever copied the bytes of a pipe would lose those that it had read when it was
-// killed.
+// sink is a file that the command itself writes to, because this system has no splice(2).
+// A process that copied a pipe by reading and writing would lose bytes when it is killed.
 type sink struct {
 	path string
 	file *os.File
@@ -32,10 +31,10 @@ func (s *sink) begin() {}
 
 func (s *sink) drain() (lost int64, cause error) { return 0, nil }
 
-// the command has its own
+// close closes only this process's copy: the command has its own.
 func (s *sink) close() { _ = s.file.Close() }
 
-// standby does nothing: the command needs no one to carry what it writes.
+// standby does nothing: the command needs no process to move its output.
 type standby struct{}
 
 func (standby) follow(string, session.CommandRecord) (again bool) { return false }

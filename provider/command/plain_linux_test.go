@@ -20,7 +20,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// written is what came out of a command: its length, its digest, and how it begins.
+// written describes the output of a command: its length, its digest, and its beginning.
 type written struct {
 	hash.Hash
 	n     int64
@@ -39,8 +39,8 @@ func (w *written) String() string {
 	return fmt.Sprintf("%d bytes, %x, %q", w.n, w.Sum(nil)[:8], w.begin)
 }
 
-// plainPipe gives what a script writes to a pipe that is both its outputs, until its end,
-// without acode.
+// plainPipe returns the output of a script that writes both streams to one pipe until its
+// end, without acode.
 func plainPipe(t *testing.T, script string) *written {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -60,7 +60,7 @@ func plainPipe(t *testing.T, script string) *written {
 	}()
 	err = cmd.Wait()
 	eventually(t, "the pipe to be empty", func() bool { return pending(t, r) == 0 })
-	// what it left behind may keep the pipe
+	// a process that the script left behind may keep the pipe
 	err = errors.Join(err, r.SetReadDeadline(time.Unix(1, 0)))
 	if readErr := <-read; !errors.Is(readErr, os.ErrDeadlineExceeded) {
 		err = errors.Join(err, readErr)
@@ -85,7 +85,7 @@ func pending(t *testing.T, r *os.File) int {
 	return n
 }
 
-// kept gives what acode has of the command of key.
+// kept returns the output of the command of key that acode kept.
 func (s *stage) kept(key string) *written {
 	s.t.Helper()
 	stdout, stderr, err := s.Output(key)
@@ -103,9 +103,9 @@ func (s *stage) kept(key string) *written {
 
 const everything = "CMDTEST_MAX=4294967296"
 
-// C5: the bytes of a command are those that it writes to a plain pipe, whatever they are,
-// however many, and also where a child keeps the pipe; that one ends with its directory.
-// With -bulk=1073741824 the first ones are a GiB.
+// C5: the kept bytes of a command are those that it writes to a plain pipe. This holds
+// for any bytes, for any number, and if a child keeps the pipe. The child ends with its
+// directory. With -bulk=1073741824 the first output is a GiB.
 func TestOutputAsThroughAPlainPipe(t *testing.T) {
 	for name, script := range map[string]string{
 		"much":         fmt.Sprintf("seq 1000000000 | head -c %d; echo end >&2", *bulk),
@@ -129,8 +129,8 @@ func TestOutputAsThroughAPlainPipe(t *testing.T) {
 	}
 }
 
-// C5: who reads stops, as by Ctrl-Z or a machine that is busy. The command waits once the
-// pipe is full, and writes on.
+// C5: a reader stops, as by Ctrl-Z or on a busy machine. The command waits once the pipe
+// is full, and continues later.
 func TestReaderThatStops(t *testing.T) {
 	script := fmt.Sprintf("> up; until test -e go; do sleep 0.01; done; seq 1000000000 | head -c %d; echo end >&2", *bulk)
 	s := newStage(t, everything)
@@ -169,8 +169,8 @@ func TestReaderThatStops(t *testing.T) {
 	}
 }
 
-// Both streams stand in the order that script(1) records, of one process, of many, and of
-// those that buffer.
+// Both streams are in the order that script(1) records: of one process, of many, and of
+// processes that buffer.
 func TestOrderAsRecorded(t *testing.T) {
 	s := newStage(t)
 	for i, script := range []string{

@@ -24,7 +24,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// C1: many runners race for the same keys, and to start the supervisor: one start each.
+// C1: many runners race for the same keys, and to start the supervisor: each command
+// starts once.
 func TestRunnersRace(t *testing.T) {
 	s := newStage(t)
 	var wg sync.WaitGroup
@@ -60,7 +61,7 @@ func TestProcessesRace(t *testing.T) {
 	}
 }
 
-// C3: what an earlier epoch asks for is refused, connected or not.
+// C3: requests of an earlier epoch are refused, connected or not.
 func TestEarlierEpochIsFenced(t *testing.T) { each(t, earlierEpochIsFenced) }
 
 func earlierEpochIsFenced(t *testing.T, s *stage) {
@@ -86,7 +87,7 @@ func earlierEpochIsFenced(t *testing.T, s *stage) {
 	}
 }
 
-// C3: a holder that was frozen just before it asked, and thawed after another took over.
+// C3: a process is frozen just before its request, and thawed after another took over.
 func TestThawedHolderIsFenced(t *testing.T) {
 	s := newStage(t)
 	cmd := s.client(s.three()[:1], "CMDTEST_CLIENT_STOP=connected:1")
@@ -111,9 +112,9 @@ func TestThawedHolderIsFenced(t *testing.T) {
 	}
 }
 
-// freeze stops the supervisor while it is quiet: each of its threads stands still, and
-// none holds the epoch file, which it does until a command has started and a moment
-// longer. It gives the supervisor's pid.
+// freeze stops the supervisor while it is quiet: each of its threads is stopped, and none
+// holds the epoch file. A thread holds the file until a moment after the start of a
+// command. freeze returns the supervisor's pid.
 func (s *stage) freeze() int {
 	s.t.Helper()
 	pid := s.supervisorPID()
@@ -124,7 +125,7 @@ func (s *stage) freeze() int {
 	}
 	defer f.Close()
 	eventually(s.t, "the supervisor to stand still and quiet", func() bool {
-		// if it is gone, nothing here ever holds
+		// if the process is gone, still never returns true
 		_ = syscall.Kill(pid, syscall.SIGSTOP)
 		if !still(pid) {
 			return false
@@ -150,8 +151,8 @@ func still(pid int) bool {
 	return err == nil && len(tasks) > 0
 }
 
-// A frozen supervisor keeps its lock: no second one starts, and the caller's context
-// ends.
+// A frozen supervisor keeps its lock: no second one starts, and the caller's context ends
+// the wait.
 func TestFrozenSupervisor(t *testing.T) {
 	s := newStage(t)
 	s.run(s.sh(s.key+"-a", "echo a >> ledger"))
@@ -173,7 +174,8 @@ func TestFrozenSupervisor(t *testing.T) {
 	}
 }
 
-// Nobody waits for ever: whatever is frozen or held, the caller's context ends the wait.
+// No wait is endless: if a process is frozen or a lock held, the caller's context ends
+// the wait.
 func TestContextEndsEveryWait(t *testing.T) {
 	s := newStage(t)
 	done := s.begin(s.Runner, s.sh(s.key, "touch up; until test -e go; do sleep 0.01; done"), "up")
@@ -223,7 +225,7 @@ func TestContextEndsEveryWait(t *testing.T) {
 	}
 }
 
-// A socket address holds 107 bytes, and homes are longer.
+// A socket address holds 107 bytes, and home directories may have longer paths.
 func TestLongDirectory(t *testing.T) {
 	tmp := filepath.Join(t.TempDir(), strings.Repeat("d", 200), strings.Repeat("e", 200))
 	s := newStageIn(t, tmp)
@@ -269,7 +271,7 @@ func TestSupervisorCannotStart(t *testing.T) {
 	}
 }
 
-// C2: a command that unlocks what it inherited counts as running until its end is
+// C2: a command that unlocks its inherited lock counts as running until its end is
 // recorded.
 func TestCommandUnlocksItsClaim(t *testing.T) {
 	s := newStage(t)
@@ -303,8 +305,8 @@ func TestCommandUnlocksItsClaim(t *testing.T) {
 	looks(session.CommandFinished)
 }
 
-// C1: who claims the key second finds it claimed, whoever was first. Here a cancel claims
-// it while the supervisor is about to.
+// C1: the second process to claim a key finds it claimed. Here a cancel claims it while
+// the supervisor is about to.
 func TestClaimedMeanwhile(t *testing.T) {
 	s := newStage(t)
 	reached, go1 := make(chan struct{}), make(chan struct{})
@@ -331,8 +333,8 @@ func TestClaimedMeanwhile(t *testing.T) {
 	}
 }
 
-// C3: who announces an epoch waits for a command of an earlier one that is just starting.
-// What comes after is refused.
+// C3: an announcement of an epoch waits for a command of an earlier epoch that is just
+// starting. Later requests are refused.
 func TestAnnounceWaitsForAStart(t *testing.T) {
 	s := newStage(t)
 	later := s.runner(2)
@@ -347,7 +349,7 @@ func TestAnnounceWaitsForAStart(t *testing.T) {
 				}
 				order <- "announced"
 			}()
-			// more than it would take
+			// more time than an announcement would take
 			limit := time.NewTimer(200 * time.Millisecond)
 			defer limit.Stop()
 			<-limit.C
@@ -356,15 +358,15 @@ func TestAnnounceWaitsForAStart(t *testing.T) {
 		}
 	}
 	s.inside()
-	// its wait may already be refused
+	// Run may already be refused
 	_, _ = s.Run(s.ctx(), s.sh(s.key, "true"))
 	if first, second := <-order, <-order; first != "started" || second != "announced" {
 		t.Errorf("got %s, then %s, want the start first", first, second)
 	}
 }
 
-// C4: a command that ends between the reading of its claim and the look at its lock has
-// the end that was recorded.
+// C4: if a command ends after its claim was read and before its lock is examined, its
+// record has the recorded end.
 func TestEndsWhileItIsJudged(t *testing.T) {
 	rec, err := command.EndWhileJudged(t.TempDir(), t.TempDir(), 7)
 	if err != nil || rec.State != session.CommandFinished || rec.Exit != 7 {
@@ -372,8 +374,7 @@ func TestEndsWhileItIsJudged(t *testing.T) {
 	}
 }
 
-// C6: a supervisor answers no process of another user, even where its socket can be
-// reached.
+// C6: a supervisor answers no process of another user, even if that can reach its socket.
 func TestSupervisorAnswersItsUserOnly(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("it takes root to be another user")
@@ -393,7 +394,8 @@ func TestSupervisorAnswersItsUserOnly(t *testing.T) {
 	}
 }
 
-// strangerMain asks the supervisor whose socket is here, and says what it answers.
+// strangerMain sends a request to the supervisor whose socket is in this directory, and
+// prints its answer.
 func strangerMain() int {
 	conn, err := net.Dial("unix", "s")
 	if err != nil {
@@ -401,11 +403,11 @@ func strangerMain() int {
 		return 1
 	}
 	defer conn.Close()
-	// the answer counts
+	// only the answer counts
 	_, _ = io.WriteString(conn, `{"op":"claimed","id":1,"key":"k"}`+"\n")
 	answer, err := bufio.NewReader(conn).ReadString('\n')
 	if errors.Is(err, syscall.ECONNRESET) {
-		// it hung up with the question unread
+		// it closed the connection with the request unread
 		err = io.EOF
 	}
 	fmt.Println(answer, err)

@@ -16,8 +16,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// lockFree reports whether nobody holds the lock on f. It asks for a shared lock, so that
-// two who ask never see each other; holders hold an exclusive one.
+// lockFree reports whether no process holds the lock on f. It asks for a shared lock, so
+// that two callers never see each other; holders have an exclusive lock.
 func lockFree(f *os.File) (bool, error) {
 	switch err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); {
 	case err == nil:
@@ -29,7 +29,7 @@ func lockFree(f *os.File) (bool, error) {
 	}
 }
 
-// look reads the record of key below dir and the claim that it was judged by.
+// look returns the record of key below dir and the claim that it comes from.
 func look(dir, key string) (session.CommandRecord, claim, error) {
 	rec, c, err := lookAt(claimPath(dir, key))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -43,14 +43,13 @@ func lookAt(path string) (session.CommandRecord, claim, error) {
 	if err != nil {
 		return session.CommandRecord{}, claim{}, err
 	}
-	// only read
 	defer func() { _ = f.Close() }()
 	return lookIn(f, path)
 }
 
-// lookIn is lookAt with the claim open. What says nothing of the end may be a claim whose
-// command removed it: its supervisor has let go of it, and made another one for the
-// record.
+// lookIn is lookAt with the claim open. If a command removed its claim, the supervisor
+// has made another one for the record and unlocked this one. So lookIn looks again if the
+// end is unknown and the name leads to another file.
 func lookIn(f *os.File, path string) (session.CommandRecord, claim, error) {
 	rec, c, err := judge(f)
 	if err == nil && rec.State == session.CommandUnknown && samePath(f, path) != nil {
@@ -59,10 +58,10 @@ func lookIn(f *os.File, path string) (session.CommandRecord, claim, error) {
 	return rec, c, orHeld(f, err)
 }
 
-// judge reads the claim in f and says what has become of its command.
+// judge reads the claim in f and returns the state of its command.
 func judge(f *os.File) (session.CommandRecord, claim, error) { return judgeBy(f, lockFree) }
 
-// judgeBy does it; unlocked says whether the lock is free.
+// judgeBy does the work of judge; unlocked says whether the lock is free.
 func judgeBy(f *os.File, unlocked func(*os.File) (bool, error)) (session.CommandRecord, claim, error) {
 	c, err := readClaim(f)
 	if err != nil {
@@ -76,7 +75,8 @@ func judgeBy(f *os.File, unlocked func(*os.File) (bool, error)) (session.Command
 		rec, err := c.held(f)
 		return rec, c, err
 	}
-	// The supervisor writes the exit record before it unlocks: what stands now is final.
+	// The supervisor writes the exit record before it unlocks, so the record is final
+	// now.
 	if c, err = readClaim(f); err != nil {
 		return session.CommandRecord{}, c, err
 	}
@@ -84,9 +84,8 @@ func judgeBy(f *os.File, unlocked func(*os.File) (bool, error)) (session.Command
 	return rec, c, err
 }
 
-// rebooted reports whether the machine restarted since the claim was made. What was not
-// synced by then, a start block or an exit block on its way, may be torn: that is no
-// damage.
+// rebooted reports whether the machine restarted since the claim was made. A start block
+// or an exit block that was not synced by then may be torn: that is no damage.
 func (c claim) rebooted() (bool, error) {
 	boot, err := process.Boot()
 	return err == nil && c.Header.Supervisor.Boot != boot, err
@@ -94,7 +93,7 @@ func (c claim) rebooted() (bool, error) {
 
 // over judges a claim whose lock, on f, is free.
 func (c claim) over(f *os.File) (session.CommandRecord, error) {
-	// most are such, and need no look at the machine
+	// most claims have a result and need no look at the machine
 	if c.Exit != nil && c.StartErr == nil {
 		return c.ended(), nil
 	}
@@ -115,7 +114,7 @@ func (c claim) over(f *os.File) (session.CommandRecord, error) {
 	if err != nil {
 		return session.CommandRecord{}, unread(c.Path, err)
 	}
-	// it closed the locked descriptor that it inherited
+	// the leader closed the locked descriptor that it inherited
 	if lives && !process.GroupsOnly {
 		return c.record(session.CommandUnattended), nil
 	}
@@ -124,18 +123,18 @@ func (c claim) over(f *os.File) (session.CommandRecord, error) {
 	case err != nil:
 		return session.CommandRecord{}, unread(c.Path, err)
 	case c.Start == nil && slices.ContainsFunc(left, func(p member) bool { return p.Session == p.PID }):
-		// its supervisor was killed between fork and start block
+		// the supervisor was killed between fork and start block
 		return c.record(session.CommandUnattended), nil
 	case len(left) > 0:
-		// they closed it
+		// the processes closed the locked descriptor
 		return c.lingering(left), nil
 	}
 	return c.unknown(c.unsupervised()), nil
 }
 
-// members lists the processes that belong to the command. A process that forks and ends
-// can slip through one reading of the process table, so there are several before there is
-// none.
+// members returns the processes that belong to the command. It reads the process table
+// several times before it returns none: a process that forks and ends can slip through
+// one reading.
 func (c claim) members(f *os.File) (left []member, err error) {
 	for again := 0; again < 4 && len(left) == 0 && err == nil; again++ {
 		left, err = members(f, c.Header.Key, c.leader())
@@ -143,7 +142,7 @@ func (c claim) members(f *os.File) (left []member, err error) {
 	return left, err
 }
 
-// leader is the process that the command began as; zero where none was recorded.
+// leader returns the first process of the command, or zero if none was recorded.
 func (c claim) leader() process.ID {
 	if c.Start == nil {
 		return process.ID{}
@@ -151,14 +150,14 @@ func (c claim) leader() process.ID {
 	return c.Start.Leader
 }
 
-// Why there is no knowing.
+// The reasons for an unknown outcome.
 const (
 	restarted    = "the machine restarted before the end of the command was recorded"
 	unsupervised = "the supervisor was killed before the end of the command was recorded"
 )
 
-// unsupervised says also whether the pipe of the command may have held something, which
-// ended with the command.
+// unsupervised returns the reason, and adds that output may be lost if the command's pipe
+// is still there.
 func (c claim) unsupervised() string {
 	for _, path := range outputPaths(filepath.Dir(c.Path), c.Header.Key, c.Header.Split) {
 		if _, err := os.Lstat(path + pipeSuffix); err == nil {
@@ -174,8 +173,8 @@ func (c claim) unknown(why string) session.CommandRecord {
 	return rec
 }
 
-// lastSign is when the command was last known to live, in µs: by its claim, or by what it
-// wrote.
+// lastSign returns when the command was last known to live, in microseconds: the time of
+// its claim, its start or its last output.
 func (c claim) lastSign() int64 {
 	last := c.Header.AtUS
 	if c.Start != nil {
@@ -189,16 +188,16 @@ func (c claim) lastSign() int64 {
 	return last
 }
 
-// held judges a claim that somebody holds: its supervisor, the command, or what the
-// command left behind. While its supervisor lives a command runs, even when the exit
-// block stands already: it is not known to be durable.
+// held judges a claim that a process holds: its supervisor, the command, or a process
+// that the command left behind. While its supervisor lives the command counts as running.
+// This is so even if the exit block is there already, because it may not be durable yet.
 func (c claim) held(f *os.File) (session.CommandRecord, error) {
 	if lives, err := c.supervised(); err != nil {
 		return session.CommandRecord{}, unread(c.Path, err)
 	} else if lives {
 		return c.record(session.CommandRunning), nil
 	}
-	// It may have written the record between our reading and its death.
+	// The supervisor may have written the record between our reading and its death.
 	if again, err := readClaim(f); err == nil {
 		c = again
 	}
@@ -230,7 +229,7 @@ func (c claim) supervised() (bool, error) {
 	return supervisorLives(filepath.Dir(c.Path), &by)
 }
 
-// lingers judges a claim that is held by what its command left behind.
+// lingers judges a claim that is held by processes that the command left behind.
 func (c claim) lingers(f *os.File) (session.CommandRecord, error) {
 	left, err := c.members(f)
 	if err != nil {
@@ -244,7 +243,7 @@ func (c claim) lingers(f *os.File) (session.CommandRecord, error) {
 	if free, err := lockFree(f); err != nil || free {
 		return c.unknown(c.unsupervised()), err
 	}
-	// it may be the leader that holds it, where nobody here can look
+	// the leader may hold it where this process cannot look
 	if elsewhere && len(left) == 0 {
 		return c.record(session.CommandUnattended), nil
 	}
@@ -260,9 +259,9 @@ func (c claim) lingering(left []member) session.CommandRecord {
 	return rec
 }
 
-// leads reports whether the leader is among holders, for a claim whose supervisor was
-// killed between fork and start block, or whose pids count elsewhere: the leader leads a
-// process session, or is about to.
+// leads reports whether the leader is among holders. It serves claims whose supervisor
+// was killed between fork and start block, and claims whose pids count elsewhere. The
+// leader leads a process session, or is about to.
 func (c claim) leads(holders []member) bool {
 	return slices.ContainsFunc(holders, func(p member) bool {
 		return p.holds && (p.Session == p.PID || p.Session == c.Header.Supervisor.PID)
@@ -302,7 +301,7 @@ func (c claim) ended() session.CommandRecord {
 	return rec
 }
 
-// isOver reports whether nothing more will become known about a command in this state.
+// isOver reports whether the state of a command is final.
 func isOver(s session.CommandState) bool {
 	switch s {
 	case session.CommandFinished, session.CommandUnknown, session.CommandLingering, session.CommandVoid:
@@ -311,10 +310,10 @@ func isOver(s session.CommandState) bool {
 	return false
 }
 
-// Records reads all claims below dir, ordered by start. It changes nothing; a directory
-// that does not exist holds none. unread says of each claim, and of the epoch file, why
-// it could not be read: ErrCorrupt is damage, and with ErrHeld that of a command of which
-// something still runs.
+// Records reads all claims below dir, ordered by start. It changes nothing. It returns
+// none if the directory does not exist. unread has an error for each claim, and for the
+// epoch file, that could not be read. ErrCorrupt is damage; ErrHeld in it means that a
+// process of that command still runs.
 func Records(dir string) (recs []session.CommandRecord, unread []error) {
 	if err := checkEpoch(dir); err != nil {
 		unread = append(unread, err)
@@ -342,7 +341,8 @@ func Records(dir string) (recs []session.CommandRecord, unread []error) {
 	return recs, unread
 }
 
-// stopped names who is stopped, so that the command of rec does not get on.
+// stopped names the stopped process because of which the command of rec does not
+// continue.
 func (c claim) stopped(rec session.CommandRecord) string {
 	if rec.State != session.CommandRunning && rec.State != session.CommandUnattended || rec.Elsewhere {
 		return ""
@@ -357,7 +357,7 @@ func (c claim) stopped(rec session.CommandRecord) string {
 	return ""
 }
 
-// list gives what lies in dir, nothing where it does not exist.
+// list returns the entries of dir, none if it does not exist.
 func list(dir string) ([]os.DirEntry, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

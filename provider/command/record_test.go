@@ -17,7 +17,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Whatever is to be recorded, the outcome fits in the room that the claim reserved.
+// Any outcome fits in the space that the claim reserved.
 func TestExitRecordAlwaysFits(t *testing.T) {
 	s := newStage(t)
 	s.run(s.sh(s.key, "exit 4"))
@@ -54,7 +54,7 @@ func TestUnknownHasItsReason(t *testing.T) {
 		t.Errorf("after a restart: got %+v, %v", rec, err)
 	}
 	// A power cut may tear blocks on their way to the disk, and leave an output file
-	// without what was written to it.
+	// without its content.
 	tear(t, command.ClaimPath(s.dir, s.key+"-old"), 1024, 1536)
 	if err := os.WriteFile(strings.TrimSuffix(command.ClaimPath(s.dir, s.key+"-old"), ".claim")+".out", nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func TestUnknownHasItsReason(t *testing.T) {
 	}
 }
 
-// tear overwrites the beginning of blocks with what no block can be.
+// tear overwrites the beginning of blocks with bytes that are no valid block.
 func tear(t *testing.T, path string, offsets ...int64) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
@@ -98,7 +98,7 @@ func TestStoreErrors(t *testing.T) {
 	}
 }
 
-// A second supervisor sends its client to the first; nonsense is answered, not obeyed.
+// A second supervisor sends its client to the first. An unknown operation gets an error.
 func TestSecondSupervisorDeclines(t *testing.T) {
 	each(t, func(t *testing.T, s *stage) {
 		s.run(s.sh(s.key, "echo ran >> ledger"))
@@ -139,7 +139,7 @@ func TestSecondSupervisorDeclines(t *testing.T) {
 	})
 }
 
-// Nothing works, and nothing is started, where the directory cannot be used.
+// If the directory cannot be used, every call fails and starts nothing.
 func TestDirectoryUnusable(t *testing.T) {
 	tmp := t.TempDir()
 	file := filepath.Join(tmp, "file")
@@ -202,8 +202,8 @@ func TestProgramIsFoundByTheCommandsPath(t *testing.T) {
 	})
 }
 
-// An exit record that stands is not told while its supervisor holds the claim: the record
-// may not be durable yet.
+// An exit record is not reported while its supervisor holds the claim: the record may not
+// be durable yet.
 func TestRecordedIsNotToldYet(t *testing.T) {
 	s := newStage(t)
 	seen := make(chan session.CommandRecord, 1)

@@ -19,8 +19,8 @@ import (
 // keyVariable carries the idempotency key into the command.
 const keyVariable = "ACODE_IDEMPOTENCY_KEY"
 
-// digest covers what a request keeps across a resume. The environment, the epoch and the
-// place of the workspace may differ.
+// digest covers the parts of a request that stay the same across a resume. The
+// environment, the epoch and the place of the workspace may differ.
 func digest(req session.CommandRequest) string {
 	b, err := json.Marshal(struct {
 		Key, Dir string
@@ -34,7 +34,7 @@ func digest(req session.CommandRequest) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// checkRequest refuses what can never be started.
+// checkRequest refuses requests that can never be started.
 func checkRequest(req session.CommandRequest) error {
 	refuse := func(why string) error {
 		return &session.Error{Code: session.ErrCommand, Message: "the command cannot be started: " + why, Place: req.Key}
@@ -57,9 +57,9 @@ func checkRequest(req session.CommandRequest) error {
 	return nil
 }
 
-// environment is what the command gets: each name once, with the last of its values,
-// since which of two a program takes is its own affair; no name of acode's (keys, store,
-// sockets) but its own idempotency key, and where it is.
+// environment returns the variables of the command. Each name occurs once, with its last
+// value, because programs differ in which of two they take. It holds no name of acode's
+// (keys, store, sockets) except the idempotency key. It says where the command is.
 func environment(req session.CommandRequest) []string {
 	last := make(map[string]int, len(req.Env))
 	for i, v := range req.Env {
@@ -80,15 +80,14 @@ func nameOf(variable string) string {
 	return name
 }
 
-// place is where a command runs: handles, so that nothing that happens to a path moves
-// it.
+// place is where a command runs. It holds open directories, so that a change of a path
+// does not move it.
 type place struct {
 	workspace *os.File
 	dir       *os.File
 }
 
 func (p place) close() {
-	// both only read
 	_ = p.workspace.Close()
 	_ = p.dir.Close()
 }
@@ -99,7 +98,6 @@ func openPlace(req session.CommandRequest) (place, error) {
 	if err != nil {
 		return place{}, &session.Error{Code: session.ErrEnvironment, Message: "the workspace cannot be opened; the command was not started", Place: req.Workspace, Cause: err}
 	}
-	// only read
 	defer func() { _ = root.Close() }()
 	workspace, err := root.OpenFile(".", os.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -107,7 +105,6 @@ func openPlace(req session.CommandRequest) (place, error) {
 	}
 	dir, err := openDir(root, req.Dir)
 	if err != nil {
-		// only read
 		_ = workspace.Close()
 		return place{}, err
 	}
@@ -131,8 +128,8 @@ func openDir(root *os.Root, dir string) (*os.File, error) {
 	return f, nil
 }
 
-// program finds the file to execute: by the PATH that the command gets, never by this
-// process's own. A name with a slash is taken from the command's directory.
+// program returns the file to execute. It searches the PATH of the command, never that of
+// this process. A name with a slash is taken from the command's directory.
 func program(name string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil
@@ -146,7 +143,7 @@ func program(name string, env []string) (string, error) {
 	denied := false
 	for _, dir := range filepath.SplitList(path) {
 		if !filepath.IsAbs(dir) {
-			// a relative entry would find whatever the workspace holds
+			// a relative entry would find files of the workspace
 			continue
 		}
 		file := filepath.Join(dir, name)

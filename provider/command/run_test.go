@@ -21,7 +21,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// commands is what the engine asks of a runner.
+// commands are the methods that the engine needs from a runner.
 type commands interface {
 	Look(ctx context.Context, key string) (session.CommandRecord, error)
 	Run(ctx context.Context, req session.CommandRequest) (session.CommandRecord, error)
@@ -80,7 +80,7 @@ func runFinishes(t *testing.T, s *stage) {
 	}
 }
 
-// C1, and one supervisor for all commands of a session.
+// C1, with one supervisor for all commands of a session.
 func TestOneSupervisorServesAll(t *testing.T) {
 	s := newStage(t)
 	s.run(s.sh(s.key+"-a", "echo a >> ledger"))
@@ -92,7 +92,7 @@ func TestOneSupervisorServesAll(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// ends by itself
+	// it ends by itself
 	s.supervisorGone()
 	eventually(t, "the supervisor's process to end", func() bool { return !running(pid) })
 	s.run(s.sh(s.key+"-c", "echo c >> ledger"))
@@ -105,8 +105,8 @@ func TestOneSupervisorServesAll(t *testing.T) {
 	}
 }
 
-// Commands that end at the same time leave nothing running, and none is taken for what
-// another one left.
+// Commands that end at the same time leave no process, and none is taken for a leftover
+// of another.
 func TestCommandsBesideEachOther(t *testing.T) {
 	s := newStage(t)
 	for round := range 30 {
@@ -147,7 +147,7 @@ func signalExitAndExecFailure(t *testing.T, s *stage) {
 	}
 }
 
-// The kernel says that a program is missing when its interpreter is.
+// The kernel reports a missing program if its interpreter is missing.
 func TestMissingInterpreter(t *testing.T) {
 	s := newStage(t)
 	if err := os.WriteFile(filepath.Join(s.ws, "script"), []byte("#!/no/such/shell\n"), 0o700); err != nil {
@@ -187,8 +187,8 @@ func environmentAndPlace(t *testing.T, s *stage) {
 	}
 }
 
-// A command has its three standard descriptors and those of its locks, out of the way of
-// the numbers that it may have been told of: nothing that it does with them meets a file
+// A command has its three standard descriptors and those of its locks. The numbers of the
+// locks are higher than those that scripts use, so that a script cannot write to a file
 // of acode's.
 func TestDescriptors(t *testing.T) {
 	lock := filepath.Join(t.TempDir(), "command")
@@ -202,7 +202,7 @@ func TestDescriptors(t *testing.T) {
 	}
 }
 
-// A directory cannot leave the workspace, and nothing is claimed for one that would.
+// A directory cannot leave the workspace, and such a request claims nothing.
 func TestDirIsConfined(t *testing.T) { each(t, dirIsConfined) }
 
 func dirIsConfined(t *testing.T, s *stage) {
@@ -253,7 +253,7 @@ func refusals(t *testing.T, s *stage) {
 	}
 }
 
-// Requests travel over the socket only: what they hold is in no file of ours.
+// Requests travel over the socket only: no file of ours holds their content.
 func TestRequestIsNeverOnDisk(t *testing.T) { each(t, requestIsNeverOnDisk) }
 
 func requestIsNeverOnDisk(t *testing.T, s *stage) {
@@ -287,7 +287,7 @@ func requestIsNeverOnDisk(t *testing.T, s *stage) {
 	killLeft(t, s)
 }
 
-// ctx ends: the command goes on, and a later call gets its result.
+// When ctx ends the command continues, and a later call gets its result.
 func TestContextEndsCommandGoesOn(t *testing.T) { each(t, contextEndsCommandGoesOn) }
 
 func contextEndsCommandGoesOn(t *testing.T, s *stage) {
@@ -333,8 +333,8 @@ func contextEndsCommandGoesOn(t *testing.T, s *stage) {
 	_ = later.Close()
 }
 
-// What whoever started acode left open is not kept open by a supervisor, nor by what that
-// runs.
+// A supervisor and its commands do not keep the open files of acode's parent process
+// open.
 func TestSupervisorInheritsNothing(t *testing.T) {
 	s := newStage(t)
 	r, w, err := os.Pipe()
@@ -364,11 +364,11 @@ func TestSupervisorInheritsNothing(t *testing.T) {
 	}
 }
 
-// One supervisor serves any number of commands, with as many descriptors as after the
-// first ones, also of those that it refuses or cannot start.
+// A supervisor serves any number of commands without more open descriptors. This includes
+// commands that it refuses or cannot start.
 func TestSupervisorKeepsNothingOpen(t *testing.T) {
 	lock := filepath.Join(t.TempDir(), "command")
-	// nothing is closed because it was forgotten
+	// without garbage collection no forgotten file is closed
 	s := newStage(t, "CMDTEST_LOCK="+lock, "GOGC=off")
 	commands := func(round int) {
 		t.Helper()
@@ -416,7 +416,7 @@ func TestSupervisorKeepsNothingOpen(t *testing.T) {
 		}
 		return len(entries)
 	}
-	// what ends with the last one may still be among them
+	// some descriptors of the last command may still be open
 	settled := open()
 	for round := range 3 {
 		commands(round + 1)

@@ -22,51 +22,55 @@ import (
 const (
 	defaultPoll  = 50 * time.Millisecond
 	defaultGrace = 5 * time.Second
-	// supervisors that may die under one request
+	// maxStarts limits the supervisors that may die under one request.
 	maxStarts = 20
 )
 
-// Config says whose commands a Runner runs and how its supervisor is started.
+// Config says which session a Runner serves and how it starts the supervisor.
 type Config struct {
-	// holds this session's claims and outputs; made with mode 0700
+	// Dir holds this session's claims and outputs. It is made with mode 0700.
 	Dir string
-	// whose commands these are
+	// Session is the session whose commands these are.
 	Session session.ID
-	// under which this process executes
+	// Epoch is the epoch under which this process executes.
 	Epoch uint64
-	// its commands run beside those of other sessions
+	// Share lets commands run beside those of other sessions.
 	Share bool
-	// absolute; started as the supervisor, it calls Supervise. Empty is this very program
+	// Executable is an absolute path, which must call Supervise when it is started with
+	// Args. Empty means this program.
 	Executable string
-	// of Executable
+	// Args are the arguments of Executable.
 	Args []string
-	// of the supervisor; nil means this process's own
+	// Env is the environment of the supervisor; nil means this process's own.
 	Env []string
 	Now func() time.Time
-	// how often a record is read while it is waited for; 0 means 50 ms
+	// Poll is the time between two looks at a record in a wait; 0 means 50 ms.
 	Poll time.Duration
-	// between INT, TERM and KILL where there is no supervisor; 0 means 5 s
+	// Grace is the time between INT, TERM and KILL if there is no supervisor; 0 means 5
+	// s.
 	Grace time.Duration
 
-	// called at each point where a kill matters; nil does nothing
+	// hook is called at each point where a kill matters; nil does nothing.
 	hook func(point string)
 }
 
-// Runner is the executing process's side: it hands requests to the session's supervisor
-// and reads the records. It is safe for concurrent use and implements engine.Commands.
+// Runner is the side of the executing process: it sends requests to the session's
+// supervisor and reads the records. It is safe for concurrent use and implements
+// engine.Commands.
 type Runner struct {
 	cfg Config
 	mu  sync.Mutex
-	// nil until the first Run, and after a loss
+	// conn is nil until the first Run, and after a loss.
 	conn *client
-	// of a supervisor that was started and not asked for anything yet; nil: none
+	// warm is the connection to a supervisor that was started and has no request yet, or
+	// nil.
 	warm *client
 
-	// the digest of each request by its key
+	// asked holds the digest of each request by its key.
 	asked sync.Map
 }
 
-// NewRunner makes a Runner. It starts nothing and touches no file.
+// NewRunner makes a Runner. It starts no process and touches no file.
 func NewRunner(cfg Config) *Runner {
 	if cfg.Poll <= 0 {
 		cfg.Poll = defaultPoll
@@ -80,8 +84,8 @@ func NewRunner(cfg Config) *Runner {
 	return &Runner{cfg: cfg}
 }
 
-// Close closes the connection to the supervisor. Commands run on. A supervisor that was
-// asked for nothing has ended when Close returns, unless that takes long.
+// Close closes the connection to the supervisor. Commands continue to run. Close waits up
+// to a second for the end of a supervisor that has had no request.
 func (r *Runner) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,9 +107,8 @@ func (r *Runner) Close() error {
 }
 
 // Warm begins to start the session's supervisor, unless one lives, and does not wait for
-// it: to be called when a Run comes next. It makes nothing known and starts no command.
-// What goes wrong is met by Run, and a supervisor that nobody asks for anything ends with
-// Close.
+// it. Call it if a Run comes next. It announces no epoch and starts no command. Run
+// reports a failure. A supervisor without a request ends with Close.
 func (r *Runner) Warm() {
 	r.mu.Lock()
 	go func() {
@@ -119,15 +122,15 @@ func (r *Runner) Warm() {
 			}
 			return
 		}
-		// see above
+		// Run meets the error again
 		r.warm, _ = r.spawn()
 	}()
 }
 
 // Announce makes known that the session is executed under this Runner's epoch: when it
-// returns, no command of an earlier epoch is started any more. It returns ErrFenced when
-// a later epoch was announced. Run and Wait announce by themselves; to call it
-// right after the session was acquired closes the time until then.
+// returns, no command of an earlier epoch is started any more. It returns ErrFenced if a
+// later epoch was announced. Run and Wait announce too. To call Announce right after the
+// session was acquired closes the time until then.
 func (r *Runner) Announce(ctx context.Context) error {
 	if err := os.MkdirAll(r.cfg.Dir, 0o700); err != nil {
 		return storeError("make the directory of the session's commands", err)
@@ -135,17 +138,17 @@ func (r *Runner) Announce(ctx context.Context) error {
 	return announce(ctx, r.cfg.Dir, r.cfg.Epoch)
 }
 
-// Look reads the record of key. It starts nothing and changes nothing.
+// Look reads the record of key. It starts and changes nothing.
 func (r *Runner) Look(_ context.Context, key string) (session.CommandRecord, error) {
 	rec, _, err := look(r.cfg.Dir, key)
 	return rec, err
 }
 
-// Trace is Look, and where no record says that the command of key was started it looks
-// for other traces: the session's supervisor is asked whether it claimed the key, and
-// makes the claim of a command that runs again; without an answer there, processes of the
-// command and what it wrote count. It starts nothing. It returns ErrLocked when the
-// supervisor lives and does not answer.
+// Trace is Look, with a search for other traces if there is no claim. It asks the
+// session's supervisor whether it claimed the key; the supervisor makes the claim of a
+// running command again. If the claim is still missing, processes of the command and its
+// output count. Trace starts nothing. It returns ErrLocked if the supervisor lives and
+// does not answer.
 func (r *Runner) Trace(ctx context.Context, key string) (session.CommandRecord, error) {
 	rec, err := r.Look(ctx, key)
 	if err != nil || rec.State != session.CommandUnclaimed {
@@ -155,7 +158,7 @@ func (r *Runner) Trace(ctx context.Context, key string) (session.CommandRecord, 
 	if err != nil {
 		return rec, err
 	}
-	// made again, or made by now
+	// the supervisor, or another process, may have made it by now
 	if rec, err = r.Look(ctx, key); err != nil || rec.State != session.CommandUnclaimed {
 		return rec, err
 	}
@@ -171,7 +174,7 @@ func (r *Runner) Trace(ctx context.Context, key string) (session.CommandRecord, 
 	return rec, nil
 }
 
-// wrote reports whether there is something that the command of key wrote.
+// wrote reports whether there is any output of the command of key.
 func (r *Runner) wrote(key string) bool {
 	return slices.ContainsFunc(outputSuffixes(), func(suffix string) bool {
 		info, err := os.Lstat(filepath.Join(r.cfg.Dir, stem(key)+suffix))
@@ -179,18 +182,18 @@ func (r *Runner) wrote(key string) bool {
 	})
 }
 
-// Left lists what still runs of the command of key, whatever its record says, and also
-// where there is none: processes that hold its claim, that carry its key, or that are in
-// the leader's process session.
+// Left describes the processes of the command of key that still run. It does not depend
+// on the record, and there need not be one. These processes hold its claim, carry its
+// key, or are in the leader's process session.
 func (r *Runner) Left(_ context.Context, key string) ([]string, error) {
 	return remains(r.cfg.Dir, key)
 }
 
 // Run makes sure that the command of req has been started exactly once, and returns its
-// record when it is over. If ctx ends first the command goes on and Run returns ctx's
-// cause. It returns ErrFenced when a later epoch was announced, ErrConflict when the key
-// was claimed for another command, and the supervisor's reason when it refused: then
-// nothing was claimed.
+// record when it is over. If ctx ends first, the command continues and Run returns the
+// cause of ctx. Run returns ErrFenced if a later epoch was announced, and ErrConflict if
+// the key was claimed for another command. If the supervisor refused the request, Run
+// returns its reason, and nothing was claimed.
 func (r *Runner) Run(ctx context.Context, req session.CommandRequest) (session.CommandRecord, error) {
 	if err := checkRequest(req); err != nil {
 		return session.CommandRecord{}, err
@@ -209,7 +212,8 @@ func (r *Runner) Run(ctx context.Context, req session.CommandRequest) (session.C
 			}
 			return r.wait(ctx, req.Key)
 		}
-		// the command itself may have removed it: to ask again would start it again
+		// the command itself may have removed the claim: another request would start it
+		// again
 		if claimed {
 			return rec, removed(r.cfg.Dir, req.Key)
 		}
@@ -231,16 +235,16 @@ func (r *Runner) Run(ctx context.Context, req session.CommandRequest) (session.C
 		Next:    session.Words("see whether something ends them, or lets them start no threads (ulimit -u), then resume")}
 }
 
-// Wait returns the record of a key that was claimed before, once it is over. A key that
-// was never claimed is returned as such at once.
+// Wait returns the record of a key that was claimed before, once the command is over. It
+// returns at once for a key that was never claimed.
 func (r *Runner) Wait(ctx context.Context, key string) (session.CommandRecord, error) {
 	rec, err := r.Look(ctx, key)
 	if err != nil || isOver(rec.State) || rec.State == session.CommandUnclaimed {
 		return rec, err
 	}
 	if rec.State == session.CommandRunning {
-		// A connection brings the wake sooner and keeps the supervisor for what comes
-		// next; without one the record is read again and again all the same.
+		// A connection brings the wake sooner and keeps the supervisor for later
+		// requests. Without a connection wait polls the record.
 		if err := r.attach(ctx); errors.Is(err, session.ErrFenced) {
 			return rec, err
 		}
@@ -248,7 +252,7 @@ func (r *Runner) Wait(ctx context.Context, key string) (session.CommandRecord, e
 	return r.wait(ctx, key)
 }
 
-// wait follows the record until it is over, by wakes and by looking.
+// wait follows the record until it is over, by wakes and by polling.
 func (r *Runner) wait(ctx context.Context, key string) (session.CommandRecord, error) {
 	tick := time.NewTicker(r.cfg.Poll)
 	defer tick.Stop()
@@ -261,7 +265,7 @@ func (r *Runner) wait(ctx context.Context, key string) (session.CommandRecord, e
 			continue
 		}
 		if err == nil && rec.State == session.CommandUnknown && pipes.finish() {
-			// which says that nothing was lost
+			// finish has removed the mark of lost output
 			rec, err = r.Look(ctx, key)
 		}
 		if err != nil || isOver(rec.State) {
@@ -281,13 +285,13 @@ func (r *Runner) wait(ctx context.Context, key string) (session.CommandRecord, e
 	}
 }
 
-// removed is the error for a claim that was there and is not.
+// removed returns the error for a claim that was there and is gone.
 func removed(dir, key string) error {
 	return corrupt(claimPath(dir, key), errors.New("it was removed"))
 }
 
-// wake gives a channel that closes when the supervisor says that a command is over; nil
-// when nobody is connected.
+// wake returns a channel that closes when the supervisor reports that a command is over;
+// nil if there is no connection.
 func (r *Runner) wake() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -297,10 +301,11 @@ func (r *Runner) wake() <-chan struct{} {
 	return r.conn.wake()
 }
 
-// Terminate ends the command of key and all its descendants and returns when they have
-// ended: INT, TERM, KILL. The record of a supervised command says cancelled. One that
-// this Runner was asked to run and that has not started yet never starts, and says so
-// too: a supervisor that is slow, or frozen, may have the request and no claim.
+// Terminate ends the command of key and all its descendants with INT, TERM and KILL, and
+// returns when they have ended. The record of a supervised command says cancelled. A
+// command that this Runner requested and that has not started yet never starts, and its
+// record says cancelled too: a slow or frozen supervisor may have the request and no
+// claim.
 func (r *Runner) Terminate(ctx context.Context, key string) error {
 	for {
 		err := cancelCommand(ctx, r.cfg.Dir, key, r.cfg.Grace)
@@ -313,8 +318,8 @@ func (r *Runner) Terminate(ctx context.Context, key string) error {
 	}
 }
 
-// void claims key so that no supervisor starts its command. It returns errClaimed when
-// one was faster, and errUnclaimed for a key that was not asked for here.
+// void claims key so that no supervisor starts its command. It returns errClaimed if a
+// supervisor was faster, and errUnclaimed if this Runner did not request the key.
 func (r *Runner) void(key string) error {
 	request, ok := r.asked.Load(key)
 	if !ok {
@@ -335,9 +340,9 @@ func (r *Runner) void(key string) error {
 	return err
 }
 
-// Output opens what the command wrote so far, raw; the caller closes both. Where the
-// middle was cut out, a line says so. It returns ErrCorrupt when a file is missing, or
-// shorter than at the command's end. What descendants wrote after that end is left out.
+// Output opens the raw output of the command so far; the caller closes both streams. A
+// line marks a freed middle. Output returns ErrCorrupt if a file is missing, or shorter
+// than at the command's end. It leaves out output that descendants wrote after that end.
 func (r *Runner) Output(key string) (stdout, stderr io.ReadCloser, err error) {
 	return openOutputsOf(r.cfg.Dir, key)
 }
@@ -353,18 +358,17 @@ func (r *Runner) Forget(key string) error {
 
 // removeOutput removes a file that may be gone already.
 func removeOutput(path string) error {
-	// os.Remove takes two calls where it is gone
+	// os.Remove makes two system calls if the file is gone
 	if err := unix.Unlink(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return diskError("what a command wrote could not be removed; everything committed before is kept", err)
 	}
 	return nil
 }
 
-// ForgetAll removes the output files of every command below dir, which belongs to a
-// session that is over: no receipt will take them up. That they are gone is durable when
-// it returns, also of those that Forget removed. With them goes what a killed supervisor
-// left, whose next one would have removed it, and what a killed process left that held
-// the session. A directory that does not exist holds none.
+// ForgetAll removes the output files of every command below dir. The directory must
+// belong to a session that is over: no receipt will need them. The removal is durable
+// when ForgetAll returns, also that of files that Forget removed. ForgetAll also removes
+// unfinished files of killed processes. A directory that does not exist holds none.
 func ForgetAll(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -19,49 +19,49 @@ import (
 
 const capEvery = 200 * time.Millisecond
 
-// lockFD is the descriptor under which a command inherits the lock on its claim; that of
-// its workspace follows. It is beyond those that scripts number by hand (exec 3>log),
-// that programs take for themselves, and that another program names in the environment,
-// as make names the descriptors of its job server.
+// lockFD is the descriptor under which a command inherits the lock on its claim; the lock
+// of its workspace is the next one. Lower numbers may be in use: scripts number
+// descriptors by hand (exec 3>log), programs take them, and make names the descriptors of
+// its job server in the environment.
 const lockFD = 20
 
 // running is a command from its claim to its exit record.
 type running struct {
 	req    session.CommandRequest
 	header header
-	// nil: none was written
+	// started is nil if no start block was written.
 	started *startBlock
 	claim   claimFiles
 	outs    outputs
 	place   place
 	leader  int
-	// the leader was reaped
+	// status receives the status of the leader when it was reaped.
 	status chan unix.WaitStatus
 
-	// guards claim once the command runs; fork comes before
+	// claimMu guards claim once the command runs; fork comes before.
 	claimMu sync.Mutex
-	// claim is
+	// closed is set when claim is closed.
 	closed bool
 
-	// guards what follows
+	// mu guards over and asked.
 	mu sync.Mutex
-	// the leader's end was seen before anybody asked to end it
+	// over is set if the leader was reaped.
 	over bool
-	// somebody asked
+	// asked is set by the first request to end the command.
 	asked *ended
 }
 
 // ended is how a command was ended before its time.
 type ended struct {
 	timedOut bool
-	// closed when no descendant is left
+	// done is closed when no descendant is left, except those in beyond.
 	done chan struct{}
-	// but these, which may not be signalled
+	// beyond holds the processes that may not be signalled.
 	beyond []process.Process
 }
 
 // start claims and starts req; share says how it takes the command lock. nil means that
-// the key is claimed, by this request or by somebody's before; an error, that nothing was
+// the key is claimed, by this request or an earlier one. An error means that nothing was
 // claimed.
 func (s *supervisor) start(req session.CommandRequest, share bool) error {
 	if err := checkRequest(req); err != nil {
@@ -104,18 +104,17 @@ func (s *supervisor) start(req session.CommandRequest, share bool) error {
 	return nil
 }
 
-// started reports whether the command of key was started here, whatever became of its
-// claim.
+// started reports whether the command of key was started here, even if its claim is gone.
 func (s *supervisor) started(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.keys[key]
 }
 
-// claimed reports whether key was claimed here. The claim of a command that runs and
-// whose name is gone is made again.
+// claimed reports whether key was claimed here. If the command runs and the name of its
+// claim is gone, claimed makes the claim again.
 func (s *supervisor) claimed(key string) bool {
-	// what is about to start is started first
+	// a command that is about to start is started first
 	s.starting.Lock()
 	s.mu.Lock()
 	c, known := s.running[key], s.keys[key]
@@ -131,8 +130,8 @@ func (s *supervisor) claimed(key string) bool {
 	return known
 }
 
-// takeLock takes the workspace's command lock, once for all commands that run here, in
-// the name of the first.
+// takeLock takes the workspace's command lock for all commands that run here, in the name
+// of the first.
 func (s *supervisor) takeLock(key string, share bool) (*os.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,8 +149,8 @@ func (s *supervisor) takeLock(key string, share bool) (*os.File, error) {
 	return s.lock, nil
 }
 
-// releaseLock unlocks the command lock after the last command, for descendants that
-// inherited it too.
+// releaseLock unlocks the command lock after the last command, also for descendants that
+// inherited it.
 func (s *supervisor) releaseLock() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,14 +158,14 @@ func (s *supervisor) releaseLock() {
 		return
 	}
 	if s.lockUses--; s.lockUses == 0 {
-		// closing it would leave the lock to descendants
+		// closing alone would leave the lock to descendants
 		_ = unix.Flock(int(s.lock.Fd()), unix.LOCK_UN)
 		_ = s.lock.Close()
 		s.lock = nil
 	}
 }
 
-// prepare opens all that a command needs and, as the last act, claims its key.
+// prepare opens all files of a command and, as the last act, claims its key.
 func (s *supervisor) prepare(req session.CommandRequest) (*running, error) {
 	c := &running{req: req, status: make(chan unix.WaitStatus, 1)}
 	var err error
@@ -183,8 +182,9 @@ func (s *supervisor) prepare(req session.CommandRequest) (*running, error) {
 	}
 	c.claim, err = writeClaim(s.cfg.Dir, tempPrefix, c.header, s.cfg.hook)
 	if err != nil && c.claim.w != nil {
-		// The name stands, but not surely: the command is not started, and its key is
-		// spent. Where the record cannot say so either, its outcome is unknown.
+		// The name of the claim exists, but may not be durable: the command is not
+		// started, and its key is used up. If the record cannot be written, the outcome
+		// is unknown.
 		_ = writeExit(c.claim.w, req.Key, exitBlock{Exit: -1, Void: err.Error(), EndedUS: s.cfg.Now().UnixMicro()})
 		c.claim.close()
 	}
@@ -218,18 +218,17 @@ func (s *supervisor) fork(c *running, lock *os.File) error {
 	if err != nil {
 		return err
 	}
-	// the command has its own
 	defer func() { _ = null.Close() }()
 	stdout, stderr := c.outs.ends()
 	argv := c.req.Argv
 	if c.req.TTY && lookErr == nil {
 		file, argv, lookErr = s.onTerminal(file, argv)
-		// what this program's runtime says is not the command's
+		// messages of this program's runtime are not output of the command
 		stderr = null.Fd()
 	}
 	files := append(make([]uintptr, 0, lockFD+2), null.Fd(), stdout, stderr)
 	for len(files) < lockFD {
-		// closed
+		// closed in the command
 		files = append(files, ^uintptr(0))
 	}
 	files = append(files, c.claim.lock.Fd())
@@ -257,24 +256,24 @@ func (s *supervisor) fork(c *running, lock *os.File) error {
 	s.leaders[pid] = c
 	s.cfg.hook("forked")
 	id, err := process.Identify(pid)
-	// for want of descriptors
+	// there may be no free descriptor
 	if err != nil {
 		id = process.ID{PID: pid, Boot: s.self.Boot, NS: s.self.NS}
 	}
 	c.started = &startBlock{Leader: id, StartedUS: s.cfg.Now().UnixMicro()}
-	// without it the record is only less exact about a killed supervisor
+	// without the start block only the record of a killed supervisor is less exact
 	_ = writeStart(c.claim.w, c.req.Key, *c.started)
 	return nil
 }
 
-// unstartable reports whether err says that no process, or none with the descriptors that
-// a command gets, could be had: that is no news of the command. A number beyond the limit
-// of open files is a bad one.
+// unstartable reports whether err is a lack of processes or of the descriptors that a
+// command gets: such an error says nothing about the command. The kernel reports EBADF
+// for a descriptor number beyond the limit of open files.
 func unstartable(err error) bool {
 	return starved(err) || errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EBADF)
 }
 
-// isThere reports whether file, taken from dir, exists.
+// isThere reports whether file, relative to dir, exists.
 func isThere(dir, file string) bool {
 	if !filepath.IsAbs(file) {
 		// not cleaned: dir may be a link
@@ -284,7 +283,8 @@ func isThere(dir, file string) bool {
 	return err == nil
 }
 
-// follow waits for the leader's end, in time or by force, and records it.
+// follow waits for the leader's end, ends the command at its time limit, and records the
+// end.
 func (s *supervisor) follow(c *running) {
 	var limit <-chan time.Time
 	if c.req.Timeout > 0 {
@@ -313,8 +313,8 @@ func (s *supervisor) follow(c *running) {
 	}
 }
 
-// terminate ends the command of key because a person wants it: also one that is claimed
-// and about to start, of which whoever asks sees no difference.
+// terminate ends the command of key at a person's request. It waits for a command that is
+// claimed and about to start, and ends that too.
 func (s *supervisor) terminate(key string) {
 	s.starting.Lock()
 	s.mu.Lock()
@@ -337,20 +337,19 @@ func (s *supervisor) end(c *running, timedOut bool) {
 	go func(a *ended) {
 		e := ending{grace: s.cfg.Grace, members: func() []process.Process {
 			ps, err := s.members(c)
-			// nobody knows that it has ended
+			// the command may still run
 			if err != nil {
 				return []process.Process{c.itself()}
 			}
 			return ps
 		}}
-		// ends when nobody is left, never by a context
+		// run ends when no process is left, never by a context
 		a.beyond, _ = e.run(context.Background())
 		close(a.done)
 	}(c.asked)
 }
 
-// hasEnded reports whether the leader of c has ended, reaped or not: its status is on its
-// way.
+// hasEnded reports whether the leader of c has ended, reaped or not.
 func (s *supervisor) hasEnded(c *running) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -362,9 +361,9 @@ func (s *supervisor) hasEnded(c *running) bool {
 	return err == nil && p.Dead
 }
 
-// beyond makes the exit block of a command whose time is over, or that a person wants to
-// end, and whose leader may not be signalled: it runs with another user's rights, for as
-// long as it likes.
+// beyond returns the exit block of a command that was asked to end and whose leader may
+// not be signalled. Such a leader runs with another user's rights, for as long as it
+// likes.
 func (s *supervisor) beyond(c *running) (exitBlock, bool) {
 	c.mu.Lock()
 	asked := c.asked
@@ -384,13 +383,13 @@ func (s *supervisor) beyond(c *running) (exitBlock, bool) {
 	return s.forced(exitBlock{Exit: -1}, asked), true
 }
 
-// forced adds to e how the command was ended and who is left.
+// forced adds to e how the command was ended and which processes are left.
 func (s *supervisor) forced(e exitBlock, asked *ended) exitBlock {
 	e.TimedOut, e.Cancelled = asked.timedOut, !asked.timedOut
 	return s.leave(e, asked.beyond)
 }
 
-// leave adds to e who is left.
+// leave adds to e the processes that are left.
 func (s *supervisor) leave(e exitBlock, left []process.Process) exitBlock {
 	s.release(left)
 	for _, p := range left {
@@ -399,9 +398,9 @@ func (s *supervisor) leave(e exitBlock, left []process.Process) exitBlock {
 	return e
 }
 
-// outcome makes the exit block of a leader that was reaped. One that was ended is over
-// when all its descendants are; what outlives a leader that ended by itself is listed and
-// left.
+// outcome returns the exit block of a leader that was reaped. A command that was asked to
+// end is over when all its descendants have ended. If the leader ended by itself, its
+// descendants are listed and left running.
 func (s *supervisor) outcome(c *running, ws unix.WaitStatus) exitBlock {
 	c.mu.Lock()
 	c.over = true
@@ -409,7 +408,7 @@ func (s *supervisor) outcome(c *running, ws unix.WaitStatus) exitBlock {
 	c.mu.Unlock()
 	e := exitBlock{Exit: ws.ExitStatus()}
 	if ws.Signaled() {
-		// those of real time have no name
+		// real-time signals have no name
 		e.Exit, e.Signal = -1, cmp.Or(unix.SignalName(ws.Signal()), ws.Signal().String())
 	}
 	if asked == nil {
@@ -421,7 +420,8 @@ func (s *supervisor) outcome(c *running, ws unix.WaitStatus) exitBlock {
 	return s.forced(e, asked)
 }
 
-// release notes that ps belong to no command that runs: a later one's end is not theirs.
+// release notes that ps belong to no running command, so that the end of a later command
+// spares them.
 func (s *supervisor) release(ps []process.Process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -430,8 +430,8 @@ func (s *supervisor) release(ps []process.Process) {
 	}
 }
 
-// members lists the processes that belong to c: its leader, all below it, and the orphans
-// that this process adopted, but for those that belong to another command.
+// members returns the processes of c: its leader, its descendants, and the orphans that
+// this process adopted, except those of another command.
 func (s *supervisor) members(c *running) ([]process.Process, error) {
 	if process.Childless() {
 		return nil, nil
@@ -454,14 +454,14 @@ func (s *supervisor) members(c *running) ([]process.Process, error) {
 	return process.Below(ps, roots), nil
 }
 
-// still reports whether p runs: since the table was read, it may have been another
-// command's leader and reaped.
+// still reports whether p still runs. It may have been another command's leader, and have
+// been reaped since the table was read.
 func still(p process.Process) bool {
 	now, err := process.Read(p.PID)
 	return err == nil && now.Start == p.Start
 }
 
-// itself is the leader of c, as long as that is known.
+// itself returns the leader of c.
 func (c *running) itself() process.Process {
 	p := process.Process{PID: c.leader}
 	if c.started != nil {
@@ -475,18 +475,18 @@ func (s *supervisor) others(c *running, p process.Process) bool {
 	if start, ok := s.released[p.PID]; ok && start == p.Start {
 		return true
 	}
-	// of one that cannot be looked at, it may be ours
+	// an unreadable process may belong to c
 	key, _ := process.Variable(p.PID, keyVariable)
 	return key != c.req.Key && s.keys[key]
 }
 
-// finish records the end of c and lets go of it, in this order: outputs, workspace, exit
-// record, locks, wake.
+// finish records the end of c and releases its resources, in this order: outputs,
+// workspace, exit record, locks, wake.
 func (s *supervisor) finish(c *running, e exitBlock) {
 	c.relock()
 	s.cfg.hook("ended")
 	e.EndedUS = s.cfg.Now().UnixMicro()
-	s.settle(c, &e)
+	s.makeDurable(c, &e)
 	c.claimMu.Lock()
 	s.restore(c)
 	s.record(c, e)
@@ -505,9 +505,9 @@ func (s *supervisor) finish(c *running, e exitBlock) {
 	s.checkIdle()
 }
 
-// relock takes the lock of the claim again where the command, which shares it, gave it
-// up: it would count as over before its end is recorded. Whoever looks just then has the
-// lock for an instant.
+// relock takes the lock of the claim again in case the command, which shares it, gave it
+// up. Without the lock the command would count as over before its end is recorded. A
+// reader of the claim may have the lock for an instant.
 func (c *running) relock() {
 	c.claimMu.Lock()
 	defer c.claimMu.Unlock()
@@ -518,31 +518,32 @@ func (c *running) relock() {
 	}
 }
 
-// restore makes the claim anew whose name is gone, with what was known at the start:
-// without it the next resume would find the key unclaimed and start the command again
+// restore makes the claim again if its name is gone, with the data known at the start.
+// Otherwise the next resume would find the key unclaimed and start the command again
 // (C1).
 func (s *supervisor) restore(c *running) {
 	if samePath(c.claim.w, claimPath(s.cfg.Dir, c.req.Key)) == nil {
 		return
 	}
-	// the next call meets the same; a store that was moved is not begun anew
+	// writeClaim fails too; the parent of a moved store is not created again
 	_ = os.Mkdir(s.cfg.Dir, 0o700)
 	files, _ := writeClaim(s.cfg.Dir, tempPrefix, c.header, s.cfg.hook)
-	// something else stands there, or nothing can: the record goes where nobody finds it
+	// if another file is there, or none can be made, the record goes into the nameless
+	// claim
 	if files.w == nil {
 		return
 	}
 	c.claim.close()
 	c.claim = files
 	if c.started != nil {
-		// as in fork
+		// a failure has the same effect as in fork
 		_ = writeStart(files.w, c.req.Key, *c.started)
 	}
 }
 
-// settle makes outputs and workspace durable, as far as was asked for. Where that fails,
-// e says why the outcome is unknown.
-func (s *supervisor) settle(c *running, e *exitBlock) {
+// makeDurable makes outputs and workspace durable, as far as the request asks for it. If
+// that fails, e says why the outcome is unknown.
+func (s *supervisor) makeDurable(c *running, e *exitBlock) {
 	e.Lost = c.outs.drain()
 	s.cfg.hook("drained")
 	c.outs.cap()
@@ -578,14 +579,13 @@ func sameDevice(a, b *os.File) bool {
 	return unix.Fstat(int(a.Fd()), &x) == nil && unix.Fstat(int(b.Fd()), &y) == nil && x.Dev == y.Dev
 }
 
-// record writes e, or, when that cannot be made durable, that there is no knowing.
+// record writes e. If e cannot be made durable, it writes that the outcome is unknown.
 func (s *supervisor) record(c *running, e exitBlock) {
 	err := writeExit(c.claim.w, c.req.Key, e)
 	if err == nil {
 		return
 	}
 	why := exitBlock{EndedUS: e.EndedUS, Unknown: "the end of the command could not be recorded: " + err.Error()}
-	// Nothing is left to try after this: without it the record reads as unknown all the
-	// same.
+	// If this fails too, the claim has no result and the outcome reads as unknown.
 	_ = writeExit(c.claim.w, c.req.Key, why)
 }

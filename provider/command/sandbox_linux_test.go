@@ -12,7 +12,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// denial says, for deny, that calls fail with errno.
+// denial returns a spec for deny: calls fail with errno.
 func denial(errno unix.Errno, calls ...int) string {
 	spec := strconv.Itoa(int(errno))
 	for _, nr := range calls {
@@ -21,8 +21,8 @@ func denial(errno unix.Errno, calls ...int) string {
 	return "CMDTEST_DENY=" + spec
 }
 
-// deny makes calls fail from now on, in this process and in all that it starts, as the
-// sandboxes of containers do with calls that they do not know.
+// deny makes calls fail from now on, in this process and its children. The sandboxes of
+// containers do this with unknown calls.
 func deny(spec string) error {
 	var numbers []uint32
 	for _, field := range strings.Fields(spec) {
@@ -50,8 +50,8 @@ func deny(spec string) error {
 	return nil
 }
 
-// confine has this process meet the limit that spec names: of open files, or what it says
-// as denial does.
+// confine sets the limit that spec names for this process: a number of open files, or a
+// spec of denial.
 func confine(spec string) error {
 	if n, err := strconv.ParseUint(spec, 10, 64); err == nil {
 		return unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: n})
@@ -59,7 +59,7 @@ func confine(spec string) error {
 	return deny(strings.TrimPrefix(spec, "CMDTEST_DENY="))
 }
 
-// What a limit of processes, memory or open files keeps from starting is told from what
+// A limit of processes, memory or open files is reported differently from a program that
 // cannot be started.
 func TestStartedAtALimit(t *testing.T) {
 	for name, limit := range map[string]string{
@@ -78,13 +78,13 @@ func TestStartedAtALimit(t *testing.T) {
 	}
 }
 
-// A sandbox without unix sockets is no bug, and no step has failed; a limit that was
-// reached is still told as one.
+// A sandbox without unix sockets is no bug, and no step has failed. A limit that was
+// reached is still reported as one.
 func TestSpawnWithoutSockets(t *testing.T) {
 	for errno, want := range map[unix.Errno]session.Code{unix.EAFNOSUPPORT: session.ErrEnvironment, unix.EMFILE: session.ErrInternal} {
 		s := newStage(t)
 		cmd := s.client([]session.CommandRequest{s.sh(s.key, "touch ran")}, "CMDTEST_CLIENT_"+strings.TrimPrefix(denial(errno, unix.SYS_SOCKETPAIR), "CMDTEST_"))
-		// what it prints counts
+		// only its output counts
 		_ = cmd.Wait()
 		if out := fmt.Sprint(cmd.Stdout); !strings.Contains(out, " "+string(want)+" ") || !strings.Contains(out, errno.Error()) || s.has("ran") {
 			t.Errorf("%v: got %s, want %s", errno, out, want)

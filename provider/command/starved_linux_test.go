@@ -16,11 +16,11 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// starvedMain looks at a record and its output with room for no more file, one more, and
-// so on, and prints what it makes of it.
+// starvedMain looks at a record and its output with no free descriptor, then with one,
+// two and so on. It prints each result.
 func starvedMain() int {
 	r, key := command.NewRunner(config(os.Getenv("CMDTEST_DIR"), 1)), os.Getenv("CMDTEST_KEY")
-	// whatever the runtime opens is open
+	// now the runtime has opened its own descriptors
 	if _, err := r.Look(context.Background(), key); err != nil {
 		return 1
 	}
@@ -44,7 +44,7 @@ func starvedMain() int {
 			said = append(said, "lost")
 		}
 		if err == nil {
-			// only opened
+			// they were only opened
 			_, _ = out.Close(), errOut.Close()
 		}
 	}
@@ -52,9 +52,8 @@ func starvedMain() int {
 	return 0
 }
 
-// C3, C6: who has no descriptor left to look at a process with says so. It never takes
-// that for the end of the command, nor an output that it cannot open for one that is
-// lost.
+// C3, C6: a look without a free descriptor to examine a process reports that. It never
+// takes it for the end of the command, or an output that it cannot open for a lost one.
 func TestStarvedLookGuessesNothing(t *testing.T) {
 	s := newStage(t)
 	s.run(s.sh(s.key, "true"))
@@ -83,17 +82,18 @@ func TestStarvedLookGuessesNothing(t *testing.T) {
 	<-done
 }
 
-// lacking returns a hook that lets this process open no descriptor from the nth on, at
-// the first time of a point: "point:n". Whatever the runtime opens is open by then.
+// lacking returns a hook for the spec "point:n". At the first time of the point, this
+// process can open no descriptor from the nth on. By then the runtime has opened its own.
 func lacking(spec string) func(string) {
 	point, n, _ := strings.Cut(spec, ":")
 	limit, _ := strconv.ParseUint(n, 10, 64)
 	return firstTime(point, func() { _ = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: limit, Max: 1 << 10}) })
 }
 
-// C1, C4: a supervisor that has no descriptor left says so, of whatever it meets. Nothing
-// is wrong with the command: before its claim it starts under the same key when there is
-// room, after it the record says what kept it from starting. One that has ended is done.
+// C1, C4: a supervisor without a free descriptor reports that at every point. The command
+// is not at fault. Before its claim it can start later under the same key; after it the
+// record has the limit that kept it from starting. A command that has ended keeps its
+// result.
 func TestStarvedSupervisorBlamesNoCommand(t *testing.T) {
 	s := newStage(t, "CMDTEST_FILES=asked:3")
 	req := s.sh(s.key, "echo ran >> ledger")
@@ -122,7 +122,7 @@ func TestStarvedSupervisorBlamesNoCommand(t *testing.T) {
 	}
 }
 
-// C3: an epoch that cannot be read is not taken for none.
+// C3: an epoch file that cannot be read is not taken for an empty one.
 func TestUnreadableEpochAdmitsNobody(t *testing.T) {
 	s := newStage(t)
 	if err := s.Announce(s.ctx()); err != nil {

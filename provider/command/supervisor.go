@@ -21,32 +21,33 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// SupervisorConfig says what the detached process of a session works with.
+// SupervisorConfig configures the detached process of a session.
 type SupervisorConfig struct {
-	// of the session's claims, as in Config
-	Dir string
-	// as in Config
+	// Dir and Session are as in Config.
+	Dir     string
 	Session session.ID
-	// the inherited end of the socket pair, descriptor 3; nil: nobody is connected yet
+	// Conn is the inherited end of the socket pair, descriptor 3; nil means that no
+	// client is connected yet.
 	Conn *os.File
 
-	// Terminal are the arguments of this program, before a file and the arguments of a
-	// command, with which it calls OnTerminal.
+	// Terminal is the start of this program's arguments with which it calls OnTerminal. A
+	// file and the arguments of a command follow.
 	Terminal []string
 
 	// LockCommand takes the workspace's command lock, by flock, before the command of key
 	// is claimed; share says that the session shares the workspace. The command inherits
-	// the file; the supervisor unlocks it after the exit record. nil takes none. Its
-	// error refuses the request.
+	// the file; the supervisor unlocks it after the exit record. An error refuses the
+	// request. A nil LockCommand takes no lock.
 	LockCommand func(key string, share bool) (*os.File, error)
 
 	Now func() time.Time
-	// bytes kept of what a command writes; 0 means DefaultMaxOutput
+	// MaxOutput is the number of bytes kept of a command's output; 0 means
+	// DefaultMaxOutput.
 	MaxOutput int64
-	// between INT, TERM and KILL; 0 means 5 s
+	// Grace is the time between INT, TERM and KILL; 0 means 5 s.
 	Grace time.Duration
 
-	// called at each point where a kill matters; nil does nothing
+	// hook is called at each point where a kill matters; nil does nothing.
 	hook func(point string)
 }
 
@@ -55,35 +56,37 @@ type supervisor struct {
 	cfg  SupervisorConfig
 	self process.ID
 
-	// waits until the name of the claims' directory is
+	// durable waits until the name of the claims' directory is durable.
 	durable func() error
-	// one command is claimed and started at a time
+	// starting is held while a command is claimed and started, one at a time.
 	starting sync.Mutex
 
 	mu sync.Mutex
-	// by key
+	// running holds the commands by key.
 	running map[string]*running
-	// by pid, not reaped yet
+	// leaders holds the running commands whose leader is not reaped yet, by its pid.
 	leaders map[int]*running
-	// pid and start time of what outlived an earlier command
+	// released holds the pid and start time of processes that outlived an earlier
+	// command.
 	released map[int]uint64
-	// all that were started here
+	// keys holds all keys whose commands were started here.
 	keys  map[string]bool
 	peers map[*peer]bool
-	// the workspace's command lock
+	// lock is the workspace's command lock.
 	lock     *os.File
 	lockUses int
 	ended    bool
-	// closed when nobody is connected and nothing runs
+	// idle is closed when no client is connected and no command runs.
 	idle chan struct{}
 }
 
-// Supervise is the main loop of the detached process: it starts commands for whoever
-// connects, records how they end, and returns when nobody is connected and nothing runs,
-// or when ctx ends. Signals that ask a process to end are ignored, so that the exit of a
-// command can be recorded while the machine shuts down. It returns at once, without
-// error, when another supervisor serves the session. What keeps it from serving is its
-// error, and told to the client that started it.
+// Supervise is the main loop of the detached process. It starts commands for its clients
+// and records how they end. It returns when no client is connected and no command runs,
+// or when ctx ends. It ignores signals that ask a process to end, so that it can record
+// the exit of a command while the machine shuts down.
+//
+// Supervise returns nil at once if another supervisor serves the session. If it cannot
+// serve, it returns the error and reports it to the client that started it.
 func Supervise(ctx context.Context, cfg SupervisorConfig) error {
 	conn, err := inherited(cfg.Conn)
 	if err != nil {
@@ -103,11 +106,11 @@ func Supervise(ctx context.Context, cfg SupervisorConfig) error {
 		decline(conn, message{Failure: toFailure(err)})
 		return err
 	}
-	// nothing in it is kept
+	// closing gives up the lock
 	defer func() { _ = lock.Close() }()
-	// numbers and a string
+	// numbers and a string always encode
 	b, _ := json.Marshal(s.self)
-	// for people, and for who cannot see this process
+	// for people, and for processes that cannot see this one
 	_, _ = lock.WriteAt(append(b, '\n'), 0)
 	ln, done, err := s.prepareToServe()
 	if err != nil {
@@ -118,20 +121,20 @@ func Supervise(ctx context.Context, cfg SupervisorConfig) error {
 	return s.loop(ctx, ln, conn)
 }
 
-// prepareToServe does what comes between the supervisor's lock and its first request.
+// prepareToServe does the work between the supervisor's lock and its first request.
 func (s *supervisor) prepareToServe() (ln *net.UnixListener, done func(), err error) {
 	if err := adopt(); err != nil {
 		return nil, nil, fmt.Errorf("become subreaper: %w", err)
 	}
 	claimed := tidy(s.cfg.Dir)
 	s.durable = sync.OnceValue(func() error {
-		// which came after it
+		// a claim was made after its directory was durable
 		if claimed {
 			return nil
 		}
 		return syncParents(s.cfg.Dir)
 	})
-	// while the first request comes
+	// runs while the first request comes
 	go s.durable()
 	if err := s.disown(); err != nil {
 		return nil, nil, err
@@ -192,7 +195,7 @@ func inherited(f *os.File) (*net.UnixConn, error) {
 	return u, nil
 }
 
-// lockSupervisor takes the lock that says which supervisor serves the session, or returns
+// lockSupervisor takes the lock of the supervisor that serves the session, or returns
 // EWOULDBLOCK.
 func lockSupervisor(dir string) (*os.File, error) {
 	path := filepath.Join(dir, "supervisor.lock")
@@ -206,15 +209,15 @@ func lockSupervisor(dir string) (*os.File, error) {
 		err = samePath(f, path)
 	}
 	if err != nil {
-		// gives the lock up
+		// closing gives up the lock
 		_ = f.Close()
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
 	return f, nil
 }
 
-// supervisorLives reports whether a supervisor serves the session of dir, by its lock. It
-// must be by, whose pid says nothing here, unless that is nil.
+// supervisorLives reports whether a supervisor serves the session of dir, by its lock. If
+// by is not nil, that supervisor must be by; its pid cannot be checked here.
 func supervisorLives(dir string, by *process.ID) (bool, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "supervisor.lock"), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -223,7 +226,6 @@ func supervisorLives(dir string, by *process.ID) (bool, error) {
 	if err != nil {
 		return false, unread(filepath.Join(dir, "supervisor.lock"), err)
 	}
-	// only read
 	defer func() { _ = f.Close() }()
 	var named process.ID
 	if by != nil && (json.NewDecoder(f).Decode(&named) != nil || named != *by) {
@@ -233,26 +235,26 @@ func supervisorLives(dir string, by *process.ID) (bool, error) {
 	return !free, err
 }
 
-// decline gives the client that started this process, if there is one, its only answer:
-// to connect to the other supervisor, or why there is none.
+// decline sends its only answer to the client that started this process, if there is one.
+// The answer says to connect to the other supervisor, or why there is none.
 func decline(conn *net.UnixConn, answer message) {
 	if conn == nil {
 		return
 	}
-	// all is said
+	// no more is sent
 	defer func() { _ = conn.Close() }()
 	var m message
 	if json.NewDecoder(conn).Decode(&m) == nil {
 		answer.ID = m.ID
-		// a lost connection has the client try again
+		// if this fails, the client loses the connection and tries again
 		_ = json.NewEncoder(conn).Encode(answer)
 	}
 }
 
-// tidy removes what a killed supervisor left half made, only one lives at a time, and
-// reports whether there is a claim.
+// tidy removes unfinished files of a killed supervisor, and reports whether there is a
+// claim. Only one supervisor lives at a time.
 func tidy(dir string) (claimed bool) {
-	// what is not seen now is seen by the next one
+	// the next supervisor removes files that this one does not see
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		claimed = claimed || strings.HasSuffix(e.Name(), claimSuffix)
@@ -263,25 +265,25 @@ func tidy(dir string) (claimed bool) {
 	return claimed
 }
 
-// sweep removes what a killed supervisor of dir left, its socket too, unless another one
-// lives.
+// sweep removes the unfinished files and the socket of a killed supervisor of dir, unless
+// another one lives.
 func sweep(dir string) {
 	lock, err := lockSupervisor(dir)
 	if err != nil {
-		// what stays is in nobody's way
+		// the files do no harm
 		return
 	}
-	// gives the lock up
+	// closing gives up the lock
 	defer func() { _ = lock.Close() }()
 	tidy(dir)
 	if path, done, err := socketPath(dir); err == nil {
-		// most often there is none
+		// usually there is none
 		_ = os.Remove(path)
 		done()
 	}
 }
 
-// syncParents makes the name of a new directory of claims, and that of its parent,
+// syncParents makes the name of a new directory of claims, and the name of its parent,
 // durable.
 func syncParents(dir string) error {
 	for _, d := range []string{filepath.Dir(dir), filepath.Dir(filepath.Dir(dir))} {
@@ -292,21 +294,21 @@ func syncParents(dir string) error {
 	return nil
 }
 
-// How the names of claims begin that are not finished: those of a supervisor, and of
-// whoever holds the session.
+// The prefixes of claims that are not finished: those of a supervisor, and of the process
+// that holds the session.
 const (
 	tempPrefix  = "new-"
 	voidPrefix  = "void-"
 	adoptPrefix = "adopt-"
 )
 
-// listen opens the session's socket, in place of one that a killed supervisor left.
+// listen opens the session's socket and replaces that of a killed supervisor.
 func listen(dir string) (*net.UnixListener, func(), error) {
 	path, done, err := socketPath(dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("find a path for the socket: %w", err)
 	}
-	// most often there is none
+	// usually there is none
 	_ = os.Remove(path)
 	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
@@ -315,19 +317,19 @@ func listen(dir string) (*net.UnixListener, func(), error) {
 	}
 	ln.SetUnlinkOnClose(false)
 	return ln, func() {
-		// the next supervisor would do it
+		// otherwise the next supervisor does it
 		_ = os.Remove(path)
 		_ = ln.Close()
 		done()
 	}, nil
 }
 
-// loop serves until nobody is connected and nothing runs.
+// loop serves until no client is connected and no command runs.
 func (s *supervisor) loop(ctx context.Context, ln *net.UnixListener, conn *net.UnixConn) error {
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, unix.SIGCHLD)
 	defer signal.Stop(children)
-	// Caught, not ignored: what is ignored would be ignored by the commands too.
+	// The signals are caught because the commands would inherit ignored ones.
 	deaf := make(chan os.Signal, 1)
 	signal.Notify(deaf, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGXFSZ)
 	defer signal.Stop(deaf)
@@ -353,11 +355,11 @@ func (s *supervisor) accept(ln *net.UnixListener) {
 	for {
 		conn, err := ln.AcceptUnix()
 		if err != nil {
-			// closed at the end
+			// the listener is closed at the end
 			return
 		}
 		if checkPeer(conn) != nil {
-			// it gets no word
+			// it gets no answer
 			_ = conn.Close()
 			continue
 		}
@@ -365,7 +367,7 @@ func (s *supervisor) accept(ln *net.UnixListener) {
 	}
 }
 
-// checkIdle ends the supervisor when it has nothing to do any more.
+// checkIdle ends the supervisor when it has no client and no command.
 func (s *supervisor) checkIdle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -375,7 +377,7 @@ func (s *supervisor) checkIdle() {
 	}
 }
 
-// reap collects every child that ended, adopted ones too.
+// reap collects every child that ended, adopted children too.
 func (s *supervisor) reap() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -421,13 +423,13 @@ func (p *peer) write() {
 	enc := json.NewEncoder(p.conn)
 	for m := range p.send {
 		if enc.Encode(m) != nil {
-			// ends the reading side too
+			// this ends the reading side too
 			_ = p.conn.Close()
 		}
 	}
 }
 
-// serve answers the requests of p until it hangs up.
+// serve answers the requests of p until the client closes the connection.
 func (s *supervisor) serve(p *peer) {
 	dec := json.NewDecoder(bufio.NewReader(p.conn))
 	for {
@@ -445,7 +447,7 @@ func (s *supervisor) serve(p *peer) {
 	delete(s.peers, p)
 	close(p.send)
 	s.mu.Unlock()
-	// it hung up first
+	// the client closed it first
 	_ = p.conn.Close()
 	s.checkIdle()
 }
@@ -478,7 +480,7 @@ func (s *supervisor) admit(epoch uint64) error {
 	return gate.admit(epoch)
 }
 
-// tell wakes everybody: the command of key is over.
+// tell wakes all clients: the command of key is over.
 func (s *supervisor) tell(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -486,7 +488,7 @@ func (s *supervisor) tell(key string) {
 		select {
 		case p.send <- message{Op: opDone, Key: key}:
 		default:
-			// one that does not listen looks by itself
+			// a client that does not read polls the record
 		}
 	}
 }

@@ -20,7 +20,7 @@ const (
 
 func datasync(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
 
-// renameNew renames a file unless there is one of the new name.
+// renameNew renames a file, and fails if there is a file with the new name.
 func renameNew(from, to string) error {
 	return unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
 }
@@ -28,30 +28,30 @@ func renameNew(from, to string) error {
 // syncFS makes everything on the file system of dir durable.
 func syncFS(dir *os.File) error { return unix.Syncfs(int(dir.Fd())) }
 
-// punch gives back what f holds from off to end without changing its size.
+// punch frees the bytes of f from off to end without changing its size.
 func punch(f *os.File, off, end int64) error {
 	return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, off, end-off)
 }
 
-// KeepDescriptors lets no program that this one starts inherit what its own starter left
-// open: a supervisor, or what delivers, would keep a pipe open on whose end somebody
-// waits. Kernels before 5.11 cannot.
+// KeepDescriptors marks all descriptors from 3 up as close-on-exec, so that no program
+// that this one starts inherits those of this program's own starter. A supervisor would
+// otherwise keep a pipe open while another process waits for its end. Kernels before 5.11
+// cannot do it.
 func KeepDescriptors() { _ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) }
 
 // adopt makes orphans of this process's descendants its children.
 func adopt() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// pathOf names an open directory, whatever happens to its path.
+// pathOf returns a path to an open directory that stays valid if the directory moves.
 func pathOf(dir *os.File, _ string) string { return fmt.Sprintf("/proc/self/fd/%d", dir.Fd()) }
 
-// socketPath gives a path to the socket of dir that fits into a socket address, valid
-// until done is called.
+// socketPath returns a path to the socket of dir that fits into a socket address. The
+// path is valid until done is called.
 func socketPath(dir string) (path string, done func(), err error) {
 	d, err := os.Open(dir)
 	if err != nil {
 		return "", nil, err
 	}
-	// only read
 	return fmt.Sprintf("/proc/self/fd/%d/s", d.Fd()), func() { _ = d.Close() }, nil
 }
 

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The values of lseek on Darwin.
+// Values of lseek on Darwin.
 const (
 	seekHole = 3
 	seekData = 4
@@ -27,16 +27,16 @@ const (
 
 func datasync(f *os.File) error { return f.Sync() }
 
-// renameNew renames a file unless there is one of the new name.
+// renameNew renames a file, and fails if there is a file with the new name.
 func renameNew(from, to string) error { return unix.RenamexNp(from, to, unix.RENAME_EXCL) }
 
-// syncFS schedules everything to be written: this system cannot wait for one file system.
+// syncFS schedules all data to be written: this system cannot wait for one file system.
 func syncFS(*os.File) error {
 	unix.Sync()
 	return nil
 }
 
-// punch gives nothing back: this system has no portable way to.
+// punch frees nothing: this system has no portable way to.
 func punch(*os.File, int64, int64) error { return nil }
 
 // KeepDescriptors does nothing: this system has no such call.
@@ -47,7 +47,8 @@ func adopt() error { return nil }
 
 func pathOf(_ *os.File, path string) string { return path }
 
-// socketPath gives the path of the socket of dir in a directory that is ours alone.
+// socketPath returns the path of the socket of dir in a directory that only this user can
+// open.
 func socketPath(dir string) (path string, done func(), err error) {
 	parent := filepath.Join(os.TempDir(), fmt.Sprintf("acode-%d", os.Geteuid()))
 	if err := os.Mkdir(parent, 0o700); err != nil && !os.IsExist(err) {

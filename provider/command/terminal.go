@@ -13,31 +13,31 @@ import (
 )
 
 const (
-	// A terminal has the same size wherever acode runs: what a command writes does not
-	// depend on who watches it.
+	// A terminal has the same size wherever acode runs, so that the output of a command
+	// does not depend on the reader's terminal.
 	terminalRows, terminalColumns = 24, 80
 
-	// terminalType is TERM where the command's environment has none.
+	// terminalType is TERM if the command's environment has none.
 	terminalType = "xterm-256color"
 
-	// terminalHolds is more than what a terminal holds that was written and not read.
+	// terminalHolds is more than the bytes that a terminal holds unread.
 	terminalHolds = 64 << 10
 
 	// unstarted is the exit status for a program that cannot be executed, as in a shell.
 	unstarted = 126
 )
 
-// OnTerminal runs the program in file with the arguments argv, of which the first is its
-// name, on a pseudo-terminal of its own, and copies what it writes to standard output. It
-// returns its exit status when it has ended: 128 and the number of a signal that ended
-// it, 126 where it could not be started.
+// OnTerminal runs the program in file on a pseudo-terminal of its own, and copies its
+// output to standard output. argv are its arguments, of which the first is its name.
+// OnTerminal returns the exit status when the program has ended. The status is 128 plus
+// the number of a signal that ended it, and 126 if the program could not be started.
 //
-// The supervisor starts it as the leader of a command on a terminal. It holds the
-// terminal, so the command is not hung up when supervisor and acode are killed, and to
-// them it is a command that writes to a pipe. Its child is in its process group and
-// session, gets the signals that end a command, and decides what they do.
+// The supervisor starts this process as the leader of a command on a terminal. It holds
+// the terminal, so the command is not hung up if supervisor and acode are killed. To them
+// it is a command that writes to a pipe. Its child is in its process group and session.
+// The child gets the signals that end a command, and decides how to handle them.
 func OnTerminal(file string, argv []string) int {
-	// all that can be: they are for the command
+	// every signal that can be caught: they are for the command
 	signal.Notify(make(chan os.Signal, 1))
 	near, far, err := openTerminal()
 	if err != nil {
@@ -57,7 +57,7 @@ func OnTerminal(file string, argv []string) int {
 		return refuse(err)
 	}
 	relay(int(near.Fd()), int(ended.Fd()))
-	// it was kept open so that reading never met the end
+	// far stayed open so that reading never met the end
 	_ = far.Close()
 	ws := <-status
 	if ws.Signaled() {
@@ -71,9 +71,9 @@ func refuse(err error) int {
 	return unstarted
 }
 
-// openTerminal makes a pseudo-terminal, that of this process session. It leaves the ends
-// of lines as they are written, so that a text reads as through a pipe. No one types
-// there: a read gives the end of the input at once.
+// openTerminal makes the pseudo-terminal of this process session. It does not convert the
+// ends of lines, so that a text reads as through a pipe. There is no one to type, so a
+// read returns the end of the input at once.
 func openTerminal() (near, far *os.File, err error) {
 	near, far, err = pty.Open()
 	if err != nil {
@@ -90,7 +90,7 @@ func openTerminal() (near, far *os.File, err error) {
 	return near, far, errors.Join(err, pty.Setsize(far, &pty.Winsize{Rows: terminalRows, Cols: terminalColumns}))
 }
 
-// reaped gives a file that can be read once the process has ended, and its status.
+// reaped returns a file that can be read once the process has ended, and its status.
 func reaped(pid int) (ended *os.File, status <-chan unix.WaitStatus, err error) {
 	ended, alive, err := os.Pipe()
 	if err != nil {
@@ -105,18 +105,18 @@ func reaped(pid int) (ended *os.File, status <-chan unix.WaitStatus, err error) 
 			}
 		}
 		c <- ws
-		// which is the news
+		// closing makes ended readable
 		_ = alive.Close()
 	}()
 	return ended, c, nil
 }
 
-// relay copies what comes from the terminal, until the command has ended and what the
-// terminal held then is copied. What the command left behind may write on.
+// relay copies the output of the terminal until the command has ended, and then the bytes
+// that the terminal holds. Processes that the command left behind may continue to write.
 func relay(near, ended int) {
 	b := make([]byte, 64<<10)
 	for left := terminalHolds; left > 0; {
-		// poll(2) does not know terminals on macOS
+		// poll(2) does not support terminals on macOS
 		var ready unix.FdSet
 		ready.Set(near)
 		ready.Set(ended)
@@ -130,7 +130,7 @@ func relay(near, ended int) {
 		}
 		n, err := unix.Read(near, b)
 		if n > 0 {
-			// what the output does not take is lost, as from a pipe
+			// bytes that the output does not take are lost, as from a pipe
 			_, _ = os.Stdout.Write(b[:n])
 		} else if !errors.Is(err, unix.EINTR) {
 			return
@@ -141,8 +141,8 @@ func relay(near, ended int) {
 	}
 }
 
-// onTerminal gives the program and the arguments by which this program runs a command on
-// a terminal.
+// onTerminal returns the program and the arguments with which this program runs a command
+// on a terminal.
 func (s *supervisor) onTerminal(file string, argv []string) (string, []string, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -20,8 +20,8 @@ func (s *stage) tty(key, script string) session.CommandRequest {
 	return req
 }
 
-// recorded gives what script(1) records of a command on its terminal, which leaves the
-// ends of lines as they are.
+// recorded returns the output that script(1) records of a command on its terminal, which
+// does not convert the ends of lines.
 func recorded(t *testing.T, dir, script string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "typescript")
@@ -35,7 +35,7 @@ func recorded(t *testing.T, dir, script string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// its own first and last line
+	// script adds a first and a last line
 	_, text, begun := strings.Cut(string(b), "\n")
 	end := strings.LastIndex(text, "\nScript done on")
 	if !begun || end < 0 {
@@ -44,8 +44,8 @@ func recorded(t *testing.T, dir, script string) string {
 	return text[:end]
 }
 
-// A command has a terminal of its own, at each of its streams, of one size; and no one
-// types there.
+// A command on a terminal has its own terminal at each of its streams, of one size,
+// without input.
 func TestTerminal(t *testing.T) { each(t, terminal) }
 
 func terminal(t *testing.T, s *stage) {
@@ -63,7 +63,7 @@ func terminal(t *testing.T, s *stage) {
 	}
 }
 
-// What a command on a terminal writes is what script(1) records.
+// The output of a command on a terminal is the same as script(1) records.
 func TestTerminalAsRecorded(t *testing.T) {
 	s := newStage(t)
 	for i, script := range []string{
@@ -83,7 +83,7 @@ func TestTerminalAsRecorded(t *testing.T) {
 	}
 }
 
-// The last bytes before the end are kept, however fast the end comes.
+// The last bytes before the end are kept, even if the end comes at once.
 func TestTerminalKeepsTheLastBytes(t *testing.T) {
 	s := newStage(t)
 	s.run(s.tty(s.key, `true`))
@@ -100,8 +100,8 @@ func TestTerminalKeepsTheLastBytes(t *testing.T) {
 	}
 }
 
-// How a command on a terminal ended: a signal is told as a shell tells it, and so is what
-// cannot be executed.
+// The exit status of a command on a terminal is as in a shell, for a signal and for a
+// program that cannot be executed.
 func TestTerminalEnds(t *testing.T) { each(t, terminalEnds) }
 
 func terminalEnds(t *testing.T, s *stage) {
@@ -126,8 +126,8 @@ func terminalEnds(t *testing.T, s *stage) {
 	}
 }
 
-// A command on a terminal is ended as any other, by its time or a person, with what it
-// has started.
+// A command on a terminal is ended as any other, by its time limit or a person, with its
+// children.
 func TestTerminalIsEnded(t *testing.T) { each(t, terminalIsEnded, "CMDTEST_GRACE=1s") }
 
 func terminalIsEnded(t *testing.T, s *stage) {
@@ -143,14 +143,14 @@ func terminalIsEnded(t *testing.T, s *stage) {
 		t.Fatal(err)
 	}
 	r := <-done
-	// the shell also tells of what it ran
+	// the shell reports the end of its child too
 	if out, _ := s.output("stubborn"); r.err != nil || !r.rec.Cancelled || strings.Count(out, "no\n") != 2 || len(r.rec.Left) > 0 {
 		t.Errorf("stubborn: got %q, %+v", out, r)
 	}
 }
 
-// The command is over when its leader is. What it leaves behind is hung up, as by any
-// terminal that is closed, and is listed where it does not end by that.
+// The command is over when its leader is. Its children are hung up, as at the close of
+// any terminal. A child that does not end by that is listed.
 func TestTerminalOfChildren(t *testing.T) { each(t, terminalOfChildren) }
 
 func terminalOfChildren(t *testing.T, s *stage) {
@@ -165,8 +165,8 @@ func terminalOfChildren(t *testing.T, s *stage) {
 	eventually(t, "the second child to end", func() bool { return !running(child) })
 }
 
-// The process that holds the terminal is killed. The command is hung up, what became of
-// it is not known, and it is not started again.
+// The process that holds the terminal is killed. The command is hung up, its outcome is
+// unknown, and it is not started again.
 func TestTerminalProcessKilled(t *testing.T) {
 	s := newStage(t)
 	req := s.tty(t.TempDir(), `trap 'echo hung up >> ledger; exit 1' HUP; > up; until test -e go; do sleep 0.01; done; echo ran >> ledger`)
@@ -185,8 +185,8 @@ func TestTerminalProcessKilled(t *testing.T) {
 	}
 }
 
-// C2: what a command on a terminal started is found by its process session too, once its
-// supervisor is killed.
+// C2: the children of a command on a terminal are found by its process session too, once
+// its supervisor is killed.
 func TestTerminalIsFoundBySession(t *testing.T) {
 	s := newStage(t)
 	req := s.tty("k", `/usr/bin/env -i /bin/bash -c 'exec 20>&- 21>&-; echo $$ > pid; until test -e end; do /bin/sleep 0.01; done' & > up; until test -e go; do sleep 0.01; done`)

@@ -31,9 +31,8 @@ func (s *stage) trace(key string, want session.CommandState) session.CommandReco
 	return rec
 }
 
-// C1: the claim of a command that runs was removed. Its supervisor knows the key and
-// makes the claim again, so that the next acode attaches to the command and takes its
-// result.
+// C1: the claim of a running command was removed. Its supervisor knows the key and makes
+// the claim again, so that the next acode attaches to the command and takes its result.
 func TestTraceOfARemovedClaim(t *testing.T) { each(t, traceOfARemovedClaim) }
 
 func traceOfARemovedClaim(t *testing.T, s *stage) {
@@ -57,8 +56,8 @@ func traceOfARemovedClaim(t *testing.T, s *stage) {
 	}
 }
 
-// C1: nor is a command held not to have started whose claim was removed after its end,
-// while its supervisor lives.
+// C1: if the claim was removed after the end of its command, a living supervisor still
+// knows that the command was started.
 func TestTraceOfAClaimRemovedAfterTheEnd(t *testing.T) {
 	// no other command has the key k
 	s, k := newStage(t), t.TempDir()
@@ -99,7 +98,7 @@ func TestTraceWithoutASupervisor(t *testing.T) {
 	s.trace(k, session.CommandUnclaimed)
 }
 
-// C1: what a command wrote proves that it was started.
+// C1: output of a command proves that it was started.
 func TestTraceOfWhatWasWritten(t *testing.T) {
 	// no other command has the key k
 	s, k := newStage(t), t.TempDir()
@@ -110,8 +109,8 @@ func TestTraceOfWhatWasWritten(t *testing.T) {
 	s.trace(k, session.CommandUnknown)
 }
 
-// A supervisor that lives and cannot be asked may have claimed the key: nothing is said
-// of it.
+// A living supervisor that cannot be asked may have claimed the key: Trace returns an
+// error.
 func TestTraceOfAFrozenSupervisor(t *testing.T) {
 	s := newStage(t)
 	s.run(s.sh(s.key+"-a", "true"))
@@ -124,7 +123,7 @@ func TestTraceOfAFrozenSupervisor(t *testing.T) {
 }
 
 // A supervisor that was killed before its claim had a name started nothing: the key is
-// still free, and no trace of it says otherwise.
+// still free, and Trace finds no trace.
 func TestTraceOfWhatNeverStarted(t *testing.T) {
 	for _, point := range []string{"asked", "claim-written"} {
 		t.Run(point, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 )
 
 // C1, C4: the name of a claim could not be made durable. The command was not started, and
-// its record says so: it is no failed command. Where not even that can be written, the
-// outcome is unknown.
+// its record says so: it is no failed command. If the record cannot be written either,
+// the outcome is unknown.
 func TestClaimWithoutADurableName(t *testing.T) {
 	for name, tt := range map[string]struct {
 		calls []int
@@ -46,8 +46,7 @@ func TestClaimWithoutADurableName(t *testing.T) {
 	}
 }
 
-// denyNamed has the calls that spec names fail from the time at which a claim has its
-// name.
+// denyNamed makes the calls of spec fail as soon as a claim has its name.
 func denyNamed(spec string) func(string) {
 	return firstTime("claim-named", func() {
 		if deny(spec) != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/acode-dev/acode/provider/command"
 )
 
-// warmed gives a runner whose supervisor begins to start, and counts those that it
-// starts.
+// warmed returns a runner whose supervisor begins to start, and a counter of the
+// supervisors that it starts.
 func (s *stage) warmed() (*command.Runner, *atomic.Int32) {
 	spawned := &atomic.Int32{}
 	cfg := config(s.dir, 1)
@@ -28,11 +28,11 @@ func (s *stage) warmed() (*command.Runner, *atomic.Int32) {
 	return r, spawned
 }
 
-// A supervisor that was started beforehand is the one that runs the command.
+// A supervisor that Warm started runs the command.
 func TestWarmSupervisorServes(t *testing.T) {
 	s := newStage(t)
 	r, spawned := s.warmed()
-	// changes nothing
+	// a second call changes nothing
 	r.Warm()
 	if rec, err := r.Run(s.ctx(), s.sh(s.key, "echo once >> ledger")); err != nil || rec.Exit != 0 {
 		t.Fatalf("Run: got %+v, %v", rec, err)
@@ -40,14 +40,14 @@ func TestWarmSupervisorServes(t *testing.T) {
 	if s.ledger() != "once\n" || spawned.Load() != 1 {
 		t.Errorf("ledger %q, %d supervisors; want once and 1", s.ledger(), spawned.Load())
 	}
-	// one lives
+	// a supervisor lives
 	other, more := s.warmed()
 	if rec, err := other.Run(s.ctx(), s.sh(s.key+"-l", "echo twice >> ledger")); err != nil || rec.Exit != 0 || more.Load() != 0 {
 		t.Errorf("Run beside a supervisor: got %+v, %v, %d supervisors more", rec, err, more.Load())
 	}
 }
 
-// One that nobody asks for anything claims nothing, makes no epoch known and ends.
+// A warm supervisor without a request claims nothing, announces no epoch and ends.
 func TestWarmSupervisorEndsUnused(t *testing.T) {
 	s := newStage(t)
 	r, spawned := s.warmed()
@@ -61,13 +61,14 @@ func TestWarmSupervisorEndsUnused(t *testing.T) {
 	if recs, unread := command.Records(s.dir); len(unread) > 0 || len(recs) != 0 {
 		t.Errorf("Records: got %v, %v", recs, unread)
 	}
-	// the lowest there is
+	// 0 is the lowest epoch
 	if err := s.runner(0).Announce(s.ctx()); err != nil {
 		t.Errorf("Announce: got %v; an epoch was made known before anything ran", err)
 	}
 }
 
-// One that was killed before it was asked is replaced, and the command runs once.
+// A warm supervisor that was killed before its first request is replaced, and the command
+// runs once.
 func TestWarmSupervisorKilled(t *testing.T) {
 	s := newStage(t)
 	r, spawned := s.warmed()

@@ -8,35 +8,36 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// The operations that travel over the socket, one JSON object each. hello, run, terminate
-// and claimed go to the supervisor and are answered by the same word; done comes unasked.
+// The operations on the socket, one JSON object each. hello, run, terminate and claimed
+// go to the supervisor, which answers with the same word. The supervisor sends done by
+// itself.
 const (
 	opHello     = "hello"
 	opRun       = "run"
 	opTerminate = "terminate"
 	opClaimed   = "claimed"
 	opDone      = "done"
-	// another supervisor serves the session
+	// opBusy means that another supervisor serves the session.
 	opBusy = "busy"
 )
 
 type message struct {
 	Op string `json:"op"`
-	// of a request and its answer
+	// ID connects a request and its answer.
 	ID      uint64     `json:"id,omitempty"`
 	Session session.ID `json:"session,omitempty"`
 	Epoch   uint64     `json:"epoch,omitempty"`
 	Key     string     `json:"key,omitempty"`
 	Request *request   `json:"request,omitempty"`
-	// of a request: see Config
+	// Share is part of a run request: see Config.
 	Share bool `json:"share,omitempty"`
-	// of an answer to claimed: the key was claimed here
+	// Known is part of an answer to claimed: the key was claimed here.
 	Known   bool     `json:"known,omitempty"`
 	Failure *failure `json:"failure,omitempty"`
 }
 
-// request is a session.CommandRequest on its way through a socket. A variable is bytes
-// that need be no text, which JSON would replace.
+// request is a session.CommandRequest on its way through a socket. A variable may hold
+// bytes that are not text, which JSON would replace.
 type request struct {
 	session.CommandRequest
 	Env [][]byte `json:"env"`
@@ -67,11 +68,12 @@ type failure struct {
 	Next      session.Hint `json:"next,omitzero"`
 	Retryable bool         `json:"retryable,omitempty"`
 	Cause     string       `json:"cause,omitempty"`
-	// of this machine's or process's limits, which is behind it; 0: none
+	// Shortage is the limit of this machine or process that caused the failure; 0 if none
+	// did.
 	Shortage unix.Errno `json:"shortage,omitempty"`
 }
 
-// limit is a shortage that kept a supervisor from claiming a command: what it said, and
+// limit is a shortage that kept a supervisor from claiming a command: its message, and
 // the error of the system.
 type limit struct {
 	said string
@@ -81,7 +83,7 @@ type limit struct {
 // Error implements error.
 func (l limit) Error() string { return l.said }
 
-// Unwrap lets whoever receives it know the shortage.
+// Unwrap returns the shortage.
 func (l limit) Unwrap() error { return l.no }
 
 func toFailure(err error) *failure {
@@ -89,7 +91,7 @@ func toFailure(err error) *failure {
 		return nil
 	}
 	var no unix.Errno
-	// whatever met it, that is not what is wrong
+	// a shortage is the cause, wherever it occurred
 	if errors.As(shortage(err), &no) {
 		return &failure{Code: session.ErrInternal, Message: err.Error(), Retryable: true, Shortage: no}
 	}
