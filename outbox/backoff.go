@@ -11,19 +11,19 @@ const (
 	maxInterval   = 60 * time.Second
 	reconnectSpan = 5 * time.Second
 
-	// leastDelay keeps a run of luck from becoming a run of tries.
+	// leastDelay limits the rate of tries if the random numbers stay small.
 	leastDelay = 100 * time.Millisecond
 )
 
-// schedule gives delays by exponential backoff with full jitter, and never gives up. The
-// zero value is not usable.
+// schedule returns delays by exponential backoff with full jitter, and never gives up.
+// The zero value is not usable.
 type schedule struct {
 	exp  *backoff.ExponentialBackOff
 	rand func() float64
 }
 
-// newSchedule makes a schedule. The library's own jitter is half of the interval around
-// it, and its default is to stop after 15 minutes: both are switched off.
+// newSchedule makes a schedule. It switches off two defaults of the library: a jitter of
+// half the interval, and an end after 15 minutes.
 func newSchedule(random func() float64) *schedule {
 	return &schedule{rand: random, exp: backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(firstInterval),
@@ -34,12 +34,12 @@ func newSchedule(random func() float64) *schedule {
 	)}
 }
 
-// next gives the next delay, at random up to the interval, which doubles.
+// next returns a random delay up to the interval, and doubles the interval.
 func (s *schedule) next() time.Duration { return jitter(s.exp.NextBackOff(), s.rand) }
 
 func (s *schedule) reset() { s.exp.Reset() }
 
-// jitter gives a random share of d.
+// jitter returns a random share of d.
 func jitter(d time.Duration, random func() float64) time.Duration {
 	return max(leastDelay, time.Duration(random()*float64(d)))
 }

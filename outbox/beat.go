@@ -7,7 +7,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// stand notes the state of the connection, with its reason and the wait that follows.
+// stand records the state of the connection, with its reason and the wait that follows.
 func (s *Syncer) stand(ctx context.Context, state session.SyncState, reason string, wait time.Duration) {
 	us := s.wallUS()
 	var turned bool
@@ -34,10 +34,10 @@ func (s *Syncer) stand(ctx context.Context, state session.SyncState, reason stri
 	s.told = state
 }
 
-// leave ends the right to drain with a heartbeat that says how things stand now, however
-// it came to an end: whoever looks next has nothing else. Nobody tries again after it.
-// One that was ended before it saw anything says nothing: what the store keeps may be
-// newer than what it began with.
+// leave ends the right to drain. Its heartbeat holds the current state, because no
+// process tries again and a reader has no other source. A syncer that ended before it
+// recorded a state writes no heartbeat: the heartbeat in the store may be newer than its
+// own.
 func (s *Syncer) leave(ctx context.Context) {
 	if s.told == "" {
 		s.lead(false)
@@ -52,15 +52,15 @@ func (s *Syncer) leave(ctx context.Context) {
 	s.beat(ctx)
 }
 
-// beatWhenDue refreshes counts and heartbeat where they are old.
+// beatWhenDue refreshes counts and heartbeat if they are old.
 func (s *Syncer) beatWhenDue(ctx context.Context) {
 	if s.old(s.beatAt, beatEvery) {
 		s.beat(ctx)
 	}
 }
 
-// beat reads what waits and leaves the heartbeat in the store. That informs and decides
-// nothing, so a failure of it is left to the next call that matters.
+// beat reads the backlog and writes the heartbeat to the store. The heartbeat only
+// informs, so beat ignores a failure.
 func (s *Syncer) beat(ctx context.Context) {
 	s.refresh(ctx)
 	s.beatAt = s.wall()
@@ -72,11 +72,12 @@ func (s *Syncer) beat(ctx context.Context) {
 	_ = s.opts.Source.Beat(ctx, h)
 }
 
-// refresh reads what waits, so that its age rises in every fault (O5).
+// refresh reads the backlog, so that its age rises in every fault (O5).
 func (s *Syncer) refresh(ctx context.Context) {
 	b, err := s.opts.Source.Backlog(ctx)
 	if err != nil {
-		return // the numbers of before stay
+		// the earlier numbers stay
+		return
 	}
 	s.update(func(n *Snapshot) { n.Backlog = b })
 	if lanes, acked, err := s.opts.Source.Totals(ctx); err == nil {
@@ -84,8 +85,8 @@ func (s *Syncer) refresh(ctx context.Context) {
 	}
 }
 
-// enqueued counts the events of a store by what was acknowledged, by whomever, and what
-// was not.
+// enqueued counts the events of a store: those that any server acknowledged, and those
+// that are pending.
 func enqueued(acked map[string]uint64, b session.Backlog) uint64 {
 	sum := b.Events
 	for _, n := range acked {

@@ -15,7 +15,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// states notes what OnState is told.
+// states records the states that OnState is called with.
 type states struct {
 	mu   sync.Mutex
 	told []string
@@ -27,8 +27,8 @@ func (s *states) note(h session.Heartbeat) {
 	s.told = append(s.told, string(h.State))
 }
 
-// FR-047: an outage is told once, its end when something is delivered, and then that all
-// is.
+// FR-047: an outage is reported once, then the first delivery after it, and then that
+// everything is delivered.
 func TestOnStateTellsEachTurnOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -81,7 +81,7 @@ func TestTroubleLastsWhileNothingIsDelivered(t *testing.T) {
 	})
 }
 
-// What the drainer before knew is kept through an outage.
+// The heartbeat of the earlier drainer is kept through an outage.
 func TestHeartbeatIsCarriedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -95,8 +95,8 @@ func TestHeartbeatIsCarriedOn(t *testing.T) {
 	})
 }
 
-// A syncer that is ended before it looked leaves the heartbeat of whoever looked since it
-// was made.
+// A syncer that ends before its first look does not replace a heartbeat that another
+// process wrote since.
 func TestHeartbeatOfNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -113,8 +113,8 @@ func TestHeartbeatOfNothing(t *testing.T) {
 	})
 }
 
-// The first state that a syncer finds is told also where the one before it found the
-// same, and nothing else of the one before is taken for its own.
+// The first state that a syncer finds is reported even if the earlier syncer found the
+// same. No other field of the earlier syncer is kept.
 func TestCarriedStateIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -138,17 +138,16 @@ func TestCarriedStateIsTold(t *testing.T) {
 	})
 }
 
-// However a drain ends, the heartbeat that it leaves is of that moment and says how it
-// ended.
+// The last heartbeat of a drain is written at its end and says how it ended.
 func TestHeartbeatAtTheEnd(t *testing.T) {
 	refused := func(string, session.Delivery) *session.SyncFault {
 		return &session.SyncFault{Class: session.FaultAuth, SQLState: "28P01", Cause: errors.New("no")}
 	}
 	for way, c := range map[string]struct {
 		spoil func(f *store, sv *server, s *outbox.Syncer)
-		// of Drain
+		// want is the state after Drain.
 		want session.SyncState
-		// of Run; empty: the same
+		// run is the state after Run; empty means the same.
 		run session.SyncState
 	}{
 		"delivered":  {func(*store, *server, *outbox.Syncer) {}, session.SyncSynced, ""},
@@ -169,7 +168,8 @@ func TestHeartbeatAtTheEnd(t *testing.T) {
 						t.Fatal(err)
 					}
 					f.commit(name(1), 10)
-					time.Sleep(3 * time.Second) // a heartbeat is not due again
+					// no heartbeat is due yet
+					time.Sleep(3 * time.Second)
 					c.spoil(f, sv, s)
 					s.Kick()
 					ctx, cancel := context.WithTimeout(t.Context(), 1700*time.Millisecond)
@@ -190,8 +190,8 @@ func TestHeartbeatAtTheEnd(t *testing.T) {
 	}
 }
 
-// What waits is counted before the first attempt is over: a syncer that starts in front
-// of a silent server must not look as if nothing were pending.
+// Pending events are counted before the first attempt is over: if the server is silent, a
+// new syncer must not report that no event is pending.
 func TestBacklogBeforeTheFirstAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()

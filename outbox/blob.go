@@ -12,11 +12,11 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// slowestBytes is the rate per second that an upload must keep up on the whole.
+// slowestBytes is the least average rate of an upload, in bytes per second.
 const slowestBytes = 32 << 10
 
-// upload puts the content that a delivery names on the server before it. What the server
-// has is asked each time: one that was put back lost content as well.
+// upload puts the content that a delivery names on the server first. It asks the server
+// each time, because a restored server has lost content too.
 func (s *Syncer) upload(ctx context.Context, all []session.BlobRef) error {
 	sizes := map[string]int64{}
 	for _, ref := range all {
@@ -38,8 +38,8 @@ func (s *Syncer) upload(ctx context.Context, all []session.BlobRef) error {
 	return nil
 }
 
-// put uploads one blob. A failure of the store's own reader is not taken for the
-// server's.
+// put uploads one blob. It does not report a failure of the store's own reader as one of
+// the server.
 func (s *Syncer) put(ctx context.Context, hash string, size int64) error {
 	content, err := s.opts.Source.Blob(ctx, hash)
 	if err != nil {

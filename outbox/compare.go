@@ -7,7 +7,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// recall looks whether a person settled what the last comparison found.
+// recall drops the lanes that the last comparison found if a person has settled them
+// since.
 func (s *Syncer) recall(ctx context.Context) error {
 	if len(s.link.older) == 0 {
 		return nil
@@ -20,8 +21,8 @@ func (s *Syncer) recall(ctx context.Context) error {
 	return nil
 }
 
-// compare settles every lane by the server's mark: a server restored from a backup has
-// smaller ones, a store restored from an older copy finds greater ones.
+// compare applies the server's mark to every lane. A server restored from a backup has
+// smaller marks; a store restored from an older copy finds greater ones.
 func (s *Syncer) compare(ctx context.Context) error {
 	all, err := s.opts.Source.Lanes(ctx)
 	if err != nil {
@@ -47,17 +48,18 @@ func (s *Syncer) compare(ctx context.Context) error {
 	return nil
 }
 
-// older reports whether a lane needs a person although it has nothing to deliver: the
+// older reports whether a lane needs a person although it has no pending events: the
 // server has more of it than the store, or had.
 func older(l session.Lane) bool { return over(l) && !l.WentOn() && l.Pending() == 0 }
 
-// correct settles one lane outside a delivery. A lane that is fenced or forked stays so.
+// correct applies the mark to one lane outside a delivery. A lane that is fenced or
+// forked stays so.
 func (s *Syncer) correct(ctx context.Context, l session.Lane, m session.Mark) (session.Lane, error) {
 	if over(l) || m.Seq == 0 && l.Acked == 0 {
 		return l, nil
 	}
 	m.Verdict = session.DeliveryTaken
-	now, err := s.settle(ctx, l, session.Delivery{Session: l.Session}, m)
+	now, err := s.applyMark(ctx, l, session.Delivery{Session: l.Session}, m)
 	if err != nil || now == l {
 		return l, err
 	}
@@ -84,7 +86,8 @@ func (s *Syncer) Marks(ctx context.Context) (map[session.ID]session.Mark, error)
 		for _, m := range page {
 			all[m.Session] = m
 		}
-		if len(page) < marksPage || page[len(page)-1].Session <= after { // a server that repeats itself ends the walk
+		// a server that repeats itself ends the walk
+		if len(page) < marksPage || page[len(page)-1].Session <= after {
 			return all, nil
 		}
 		after = page[len(page)-1].Session

@@ -9,38 +9,38 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// order is what a delivery is to do; it is all that a worker reads.
+// order describes a delivery; it is all the state that a worker reads.
 type order struct {
 	lane session.Lane
-	// it begins above this
+	// after is the seq below the first event.
 	after uint64
 	size  size
-	// at most, of this delivery
+	// events limits the number of events.
 	events int
-	// was read already; nil: nothing was
+	// ahead is the delivery if it was read already, or nil.
 	ahead *session.Delivery
-	// no refused row is hunted
+	// whole is set unless the syncer searches a refused row.
 	whole bool
-	// this row is not sent as it is; 0: every row is
+	// standIn is the seq of the row that a stand-in replaces; 0 if there is none.
 	standIn uint64
 }
 
-// result is what came of an order.
+// result is the outcome of an order.
 type result struct {
 	lane  session.Lane
 	d     session.Delivery
 	bytes int
 	mark  session.Mark
-	// of the call that delivered
+	// took is the duration of the call that delivered.
 	took  time.Duration
 	ahead *session.Delivery
-	// its events were; content that they name comes before
+	// sent is set once the events were sent; the content that they name goes first.
 	sent bool
-	// a *session.SyncFault, a *storeTrouble, or of a context that ended
+	// err is a *session.SyncFault, a *storeTrouble, or the error of a context that ended.
 	err error
 }
 
-// order makes the next delivery of a lane, whose payloads may have so many bytes.
+// order returns the next delivery of a lane, with at most so many bytes of payload.
 func (s *Syncer) order(l session.Lane, bytes int) order {
 	r := s.lane(l.Session)
 	o := order{lane: l, after: l.Acked, size: s.size, ahead: r.ahead, whole: r.limit == 0}
@@ -58,7 +58,7 @@ func (s *Syncer) order(l session.Lane, bytes int) order {
 	return o
 }
 
-// lane gives what is known of a lane.
+// lane returns the syncer's state of a lane.
 func (s *Syncer) lane(id session.ID) *lane {
 	r := s.lanes[id]
 	if r == nil {
@@ -68,7 +68,8 @@ func (s *Syncer) lane(id session.ID) *lane {
 	return r
 }
 
-// deliver carries out o. It runs beside others and touches nothing of the syncer's.
+// deliver carries out o. It runs beside other deliveries and changes no state of the
+// syncer.
 func (s *Syncer) deliver(ctx context.Context, o order) result {
 	res := result{lane: o.lane}
 	d, err := s.read(ctx, o)
@@ -90,7 +91,7 @@ func (s *Syncer) deliver(ctx context.Context, o order) result {
 	return res
 }
 
-// read gives the events above the lane's mark, from memory where they were read ahead.
+// read returns the events above the lane's mark, from memory if they were read ahead.
 func (s *Syncer) read(ctx context.Context, o order) (session.Delivery, error) {
 	if a := o.ahead; a != nil && a.Events[0].Seq == o.after+1 && len(a.Events) <= o.size.events {
 		return *a, nil
@@ -102,8 +103,8 @@ func (s *Syncer) read(ctx context.Context, o order) (session.Delivery, error) {
 	return d, err
 }
 
-// readAhead reads what follows seq while the delivery up to it is on its way. The channel
-// gives nil where there is nothing or it cannot be read, and always gives something.
+// readAhead reads the events after seq while the delivery up to seq is sent. The channel
+// always delivers one value: nil if there are no events or they cannot be read.
 func (s *Syncer) readAhead(ctx context.Context, o order, seq uint64) <-chan *session.Delivery {
 	c := make(chan *session.Delivery, 1)
 	if !o.whole || seq >= o.lane.LastSeq {
@@ -114,7 +115,8 @@ func (s *Syncer) readAhead(ctx context.Context, o order, seq uint64) <-chan *ses
 	go func() {
 		d, err := s.read(ctx, o)
 		if err != nil {
-			c <- nil // whoever needs it meets the error
+			// the next delivery meets the error again
+			c <- nil
 			return
 		}
 		c <- &d
@@ -129,8 +131,8 @@ func (s *Syncer) send(ctx context.Context, res *result) {
 	res.took = min(s.since(start), 2*s.opts.Timeout)
 }
 
-// standIn replaces the parked row of a lane that goes on, where d has it. Id, time, epoch
-// and hash stay, so that the chain stays whole; the content is not sent.
+// standIn replaces the parked row in d by a stand-in. Id, time, epoch and hash stay, so
+// that the chain stays whole; the content is not sent.
 func standIn(d session.Delivery, o order) {
 	for i, e := range d.Events {
 		if o.standIn == 0 || e.Seq != o.standIn {
@@ -145,8 +147,8 @@ func standIn(d session.Delivery, o order) {
 	}
 }
 
-// judge makes the lane after a delivery of its result, saves it, and returns the faults
-// that stop every lane.
+// judge returns the lane after a delivery and saves it. Its error is a fault that stops
+// every lane.
 func (s *Syncer) judge(ctx context.Context, res result) (session.Lane, error) {
 	s.opts.Metrics.batch(res, s.opts.Now())
 	if res.err != nil {
@@ -166,12 +168,12 @@ func (s *Syncer) judge(ctx context.Context, res result) (session.Lane, error) {
 	return now, nil
 }
 
-// answered gives the lane as it stands after an answer.
+// answered returns the lane after an answer.
 func (s *Syncer) answered(ctx context.Context, res result) (session.Lane, error) {
 	if over(res.lane) {
 		return s.file(ctx, res)
 	}
-	now, err := s.settle(ctx, res.lane, res.d, res.mark)
+	now, err := s.applyMark(ctx, res.lane, res.d, res.mark)
 	if err != nil {
 		return now, err
 	}
@@ -183,7 +185,7 @@ func (s *Syncer) answered(ctx context.Context, res result) (session.Lane, error)
 	return now, nil
 }
 
-// payloads is the size of d.
+// payloads returns the size of the payloads of d in bytes.
 func payloads(d session.Delivery) (n int) {
 	for _, e := range d.Events {
 		n += len(e.Payload)

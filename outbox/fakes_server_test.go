@@ -14,7 +14,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// fate is what happens to a call.
+// fate is the outcome of a call.
 type fate int
 
 const (
@@ -31,26 +31,26 @@ type server struct {
 	chains map[session.ID][]session.Event
 	blobs  map[string][]byte
 	epochs map[session.ID]uint64
-	// forks
+	// filed holds the events of forks.
 	filed map[session.ID]map[uint64]session.Event
-	// how often each seq was inserted
+	// seen counts how often each seq was inserted.
 	seen  map[session.ID]map[uint64]int
 	calls map[string]int
-	// of deliveries
+	// sizes holds the number of events of each delivery.
 	sizes []int
-	// of every hello
+	// at holds the time of every hello.
 	at []time.Time
-	// calls in flight
+	// open counts the calls in flight.
 	open    int
 	maxOpen int
-	// calls that met another fate than to arrive
+	// lost counts the calls whose request or reply did not arrive.
 	lost int
 
 	verified, projected int
 
-	// What goes wrong.
+	// The following fields are the faults.
 	fate func(op string) fate
-	// before anything is taken
+	// fault is called before the server stores anything.
 	fault  func(op string, d session.Delivery) *session.SyncFault
 	poison func(e session.Event) bool
 	answer func(m *session.Mark)
@@ -65,7 +65,7 @@ func newServer() *server {
 	}
 }
 
-// backup keeps what the server has; restore brings it back.
+// backup copies the server's data; restore brings the copy back.
 func (f *server) backup() (restore func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -177,7 +177,7 @@ func (f *server) Deliver(ctx context.Context, d session.Delivery) (m session.Mar
 	return m, err
 }
 
-// ingest is the server's rule: refuse, repeat, extend, or file as a fork.
+// ingest applies the server's rule: refuse, repeat, extend, or file as a fork.
 func (f *server) ingest(d session.Delivery) (session.Mark, *session.SyncFault) {
 	for _, e := range d.Events {
 		if f.poison != nil && f.poison(e) {
@@ -212,7 +212,7 @@ func (f *server) ingest(d session.Delivery) (session.Mark, *session.SyncFault) {
 	return f.answered(now), nil
 }
 
-// file keeps a fork, which d is from its event i on.
+// file keeps the events of d from index i on as a fork.
 func (f *server) file(d session.Delivery, i int) session.Mark {
 	if f.filed[d.Session] == nil {
 		f.filed[d.Session] = map[uint64]session.Event{}

@@ -22,19 +22,19 @@ type store struct {
 	events map[session.ID][]session.Event
 	lanes  map[session.ID]session.Lane
 	blobs  map[string][]byte
-	// by hash of the event that names them
+	// names holds blobs by the hash of the event that names them.
 	names map[session.Hash][]session.BlobRef
-	// whole outputs that every delivery names
+	// wholes are the whole outputs that every delivery names.
 	wholes []session.BlobRef
 	beat   session.Heartbeat
 	beats  int
 	saves  []session.Lane
-	// by method
+	// broken holds errors by method.
 	broken map[string]error
-	// lanes listed by Changed and Lanes
+	// reads counts the lanes listed by Changed and Lanes.
 	reads int
 	now   func() time.Time
-	// a person paused delivery
+	// held is set while a person pauses delivery.
 	held atomic.Bool
 }
 
@@ -45,7 +45,7 @@ func newStore() *store {
 	}
 }
 
-// name gives the id of session n.
+// name returns the id of session n.
 func name(n int) session.ID {
 	return session.ID(fmt.Sprintf("01900000-0000-7000-8000-%012d", n))
 }
@@ -91,7 +91,7 @@ func (f *store) lane(id session.ID) session.Lane {
 	return f.lanes[id]
 }
 
-// clone copies the store, as a backup of a home does.
+// clone copies the store, as a backup of a home directory does.
 func (f *store) clone() *store {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -219,9 +219,9 @@ func (f *store) Backlog(context.Context) (b session.Backlog, err error) {
 	return b, f.broken["Backlog"]
 }
 
-// judge compares store and server and lists what is wrong: events twice, missing, changed
-// or acknowledged too early, and lanes that an outage spoiled. complete asks that
-// everything is delivered.
+// judge compares store and server and lists the differences: events twice, missing,
+// changed or acknowledged too early, and lanes that an outage spoiled. If complete is
+// set, everything must be delivered.
 func judge(f *store, sv *server, complete bool) (findings []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -260,7 +260,8 @@ func judge(f *store, sv *server, complete bool) (findings []string) {
 			}
 		}
 	}
-	if sv.poison == nil { // nothing was refused, so nothing may count
+	// without a refusal no attempt may count
+	if sv.poison == nil {
 		for _, l := range append(slices.Collect(maps.Values(f.lanes)), f.saves...) {
 			if l.Attempts != 0 || l.Parked != 0 {
 				add("%s: %d attempts, parked %d without a refusal", l.Session, l.Attempts, l.Parked)

@@ -12,8 +12,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// call gives f its deadline, and makes its error a fault. An error of a parent that ended
-// is returned as it is: nobody is to blame.
+// call gives f its deadline, and returns its error as a fault. It returns the error of a
+// parent context that ended as it is, because that is not the server's fault.
 func call[T any](ctx context.Context, limit time.Duration, f func(context.Context) (T, error)) (T, error) {
 	inner, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -27,8 +27,8 @@ func call[T any](ctx context.Context, limit time.Duration, f func(context.Contex
 	return v, asFault(err)
 }
 
-// asFault finds the fault in err. An error without one broke the promise of Remote, and
-// is taken for passing trouble, so that nothing is parked for it.
+// asFault returns the fault in err. An error without a fault breaks the contract of
+// Remote. asFault treats it as passing trouble, so that no row is parked for it.
 func asFault(err error) *session.SyncFault {
 	var f *session.SyncFault
 	switch {
@@ -40,34 +40,34 @@ func asFault(err error) *session.SyncFault {
 	return &session.SyncFault{Class: session.FaultServer, Cause: err}
 }
 
-// timedOut reports whether a smaller batch may cure f.
+// timedOut reports whether a smaller batch may avoid f.
 func timedOut(f *session.SyncFault) bool {
 	return f.SQLState == "57014" || errors.Is(f.Cause, context.DeadlineExceeded)
 }
 
-// broke reports whether a connection ended under a call, which may have been too long for
-// it.
+// broke reports whether a connection ended during a call. The call may have been too long
+// for it.
 func broke(f *session.SyncFault) bool { return f.Class == session.FaultOffline && !f.Safe }
 
-// laneOnly reports whether f is about rows that somebody else holds, in which case other
-// lanes go on.
+// laneOnly reports whether f concerns rows that another session of the server holds.
+// Other lanes continue then.
 func laneOnly(f *session.SyncFault) bool {
 	return f.Class == session.FaultServer && slices.Contains([]string{"40001", "40P01", "55P03", "57014"}, f.SQLState)
 }
 
-// What stops delivery and is no fault of a call.
+// Classes of errors that stop delivery and are no fault of a call.
 const (
 	classOtherDatabase = "other_database"
 	classStore         = "store"
 )
 
-// aboutRows reports whether an SQLSTATE may come from the rows that were sent. Those of
+// aboutRows reports whether an SQLSTATE may come from the delivered rows. Those of
 // connections, resources, operators and the system do not.
 func aboutRows(state string) bool {
 	return len(state) == 5 && !slices.Contains([]string{"08", "53", "57", "58"}, state[:2])
 }
 
-// otherDatabase is what a server of another identity is met with.
+// otherDatabase is the error for a server of another identity.
 type otherDatabase struct{ have, want string }
 
 // Error names both databases.
@@ -75,7 +75,7 @@ func (o *otherDatabase) Error() string {
 	return fmt.Sprintf("the address leads to database %s, and the store was delivered to %s", o.have, o.want)
 }
 
-// OtherDatabase is the error for a server of identity have where want acknowledged
+// OtherDatabase returns the error for a server of identity have if want acknowledged the
 // events.
 func OtherDatabase(have, want string) error {
 	return Envelope(&otherDatabase{have: have, want: want})
@@ -84,13 +84,13 @@ func OtherDatabase(have, want string) error {
 // storeTrouble is a failure of the store, not of the server.
 type storeTrouble struct{ cause error }
 
-// Error gives the cause.
+// Error returns the cause.
 func (t *storeTrouble) Error() string { return "the store is in trouble: " + t.cause.Error() }
 
 // Unwrap makes errors.Is find the cause.
 func (t *storeTrouble) Unwrap() error { return t.cause }
 
-// stateOf names the state that err puts the syncer into, the label of its class, and a
+// stateOf returns the state that err puts the syncer into, the label of its class, and a
 // reason.
 func stateOf(err error) (state session.SyncState, class, reason string) {
 	var f *session.SyncFault
@@ -104,7 +104,8 @@ func stateOf(err error) (state session.SyncState, class, reason string) {
 	return session.SyncRetrying, classStore, err.Error()
 }
 
-// stateOfClass is what a store is in while a fault lasts; with any other it is retrying.
+// stateOfClass maps a fault to the state while it lasts; for any other fault the state is
+// retrying.
 var stateOfClass = map[session.SyncFaultClass]session.SyncState{
 	session.FaultOffline:    session.SyncOffline,
 	session.FaultReadOnly:   session.SyncServerReadonly,
@@ -114,10 +115,10 @@ var stateOfClass = map[session.SyncFaultClass]session.SyncState{
 	session.FaultTooNew:     session.SyncClientTooNew,
 }
 
-// Envelope makes what a person sees of a fault of the server: a *session.Error with
-// ErrOffline, ErrRemoteAuth, ErrRemoteOld or ErrOtherRemote, that tells of its cause in
-// words only: a deadline of a call is not that of the command. Any other error stays as
-// it is.
+// Envelope returns the error that a person sees for a fault of the server. It is a
+// *session.Error with ErrOffline, ErrRemoteAuth, ErrRemoteOld or ErrOtherRemote. The
+// cause is text only, so that the deadline of a call does not look like that of the
+// command. Envelope returns any other error as it is.
 func Envelope(err error) error {
 	if err == nil {
 		return nil
@@ -129,8 +130,8 @@ func Envelope(err error) error {
 	return envelope(state, reason)
 }
 
-// envelope is Envelope for a state and its reason, as a heartbeat keeps them. The reason
-// ends with the SQLSTATE where a server answered.
+// envelope does the work of Envelope for a state and its reason, as a heartbeat keeps
+// them. The reason ends with the SQLSTATE if a server answered.
 func envelope(state session.SyncState, reason string) *session.Error {
 	e := &session.Error{Code: session.ErrOffline, Message: "the server has trouble and everything is kept", Next: session.Do(session.MoveSyncStatus, ""), Retryable: true, Cause: errors.New(reason)}
 	person := func(code session.Code, message string, next session.Hint) {
@@ -157,7 +158,7 @@ func envelope(state session.SyncState, reason string) *session.Error {
 		switch {
 		case said("3D000"): // invalid_catalog_name
 			person(session.ErrRemoteOld, "the server has no such database, and everything is kept", session.Words("look at the database's name in sync.url, or ask the server's administrator for the database"))
-		case said("42704"): // undefined_object: nothing of ours asks for one that is not there
+		case said("42704"): // undefined_object: acode itself asks for no missing object
 			person(session.ErrRemoteOld, "the server does not know a parameter of its address, and everything is kept", session.Words("look at what stands behind the ? of sync.url"))
 		default:
 			person(session.ErrRemoteOld, "the server's schema is older than this acode needs, and everything is kept", session.Then("ask the server's administrator for", session.MoveMigrate, ""))

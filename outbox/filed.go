@@ -7,21 +7,21 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Filed is how the fork of a session stands on the server.
+// Filed is the state of a session's fork on the server.
 type Filed struct {
-	// as it is kept now; neither fenced nor forked: the server takes the session again
+	// Lane is the lane as it is kept now. If it is neither fenced nor forked, the server
+	// takes the session again.
 	Lane session.Lane
-	// seq of the last event that the server has too
+	// Shared is the seq of the last event that the server has too.
 	Shared uint64
-	// seq of the last event of the server's own history
+	// Theirs is the seq of the last event of the server's own history.
 	Theirs uint64
 }
 
-// File has the server file all that a fenced or forked lane has beyond what the server
-// shares; any other lane is given back as it is. What was filed before is passed over,
-// and to file it again changes nothing, so another process may drain meanwhile. A fault
-// of the server is that of Drain; where the server does not take all of it, the Code is
-// ErrFenced or ErrForked.
+// File has the server file all events of a fenced or forked lane after the shared ones.
+// It returns any other lane as it is. To file events again changes nothing, so another
+// process may drain meanwhile. A fault of the server has the Code that Drain returns. If
+// the server does not take all events, the Code is ErrFenced or ErrForked.
 func (s *Syncer) File(ctx context.Context, l session.Lane) (Filed, error) {
 	if err := s.connect(ctx); err != nil {
 		return Filed{}, Envelope(err)
@@ -31,7 +31,8 @@ func (s *Syncer) File(ctx context.Context, l session.Lane) (Filed, error) {
 	}
 	for s.files(l) {
 		now, err := s.judge(ctx, s.deliver(ctx, s.order(l, maxBytes/2)))
-		if err == nil && over(now) && now.NextUS != 0 { // a drain would go on with other lanes meanwhile
+		// a drain would continue with other lanes meanwhile
+		if err == nil && over(now) && now.NextUS != 0 {
 			err = s.lane(l.Session).trouble
 		}
 		if err != nil {

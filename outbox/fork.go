@@ -7,33 +7,32 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// maxSeeks bounds how often the filing of a fork begins again, with the first event.
+// maxSeeks limits how often the filing of a fork starts again with the first event.
 const maxSeeks = 3
 
 // filing is how far the divergent suffix of a fenced or forked lane is filed on the
-// server. It is not kept in the store: a syncer that starts files the suffix again, which
-// changes nothing there, and repairs a server that was put back.
+// server. The store does not keep it: a new syncer files the suffix again. That changes
+// nothing on the server, and repairs a server that was restored from a backup.
 //
 // The first delivery begins with the last event that the server acknowledged, and the
-// server says how much of it both have. Where that is nothing, because the server was put
-// back and then took another history, the filing begins again with the first event of
-// all.
+// server says how much of the delivery both have. A restored server that took another
+// history may share none of it. Then the filing starts again with the first event of all.
 type filing struct {
 	begun bool
-	// the next delivery begins above this
+	// after is the seq below the first event of the next delivery.
 	after uint64
 	seeks int
-	// share is known
+	// known is set if share is known.
 	known bool
-	// the last event that the server has too
+	// share is the last event that the server has too.
 	share uint64
-	// the last event of the server's own history
+	// theirs is the last event of the server's own history.
 	theirs uint64
-	// nothing more can be filed
+	// rest is set if no more can be filed.
 	rest bool
 }
 
-// files reports whether a lane that is over has something to file.
+// files reports whether a fenced or forked lane has events to file.
 func (s *Syncer) files(l session.Lane) bool {
 	if !over(l) || l.WentOn() {
 		return false
@@ -42,10 +41,11 @@ func (s *Syncer) files(l session.Lane) bool {
 	return !f.rest && (!f.begun || f.after < l.LastSeq)
 }
 
-// fork makes o a delivery of what is to be filed.
+// fork makes o the next delivery of a fork.
 func (o *order) fork(r *lane) {
 	f := &r.filing
-	if !f.begun { // with the last event that both should have, which shows whether they do
+	// begin with the last event that both should have, to check that they do
+	if !f.begun {
 		*f = filing{begun: true, after: max(o.lane.Acked, 1) - 1}
 	}
 	o.after, o.whole, o.ahead = f.after, false, nil
@@ -54,8 +54,8 @@ func (o *order) fork(r *lane) {
 	}
 }
 
-// file judges the answer to a delivery of a lane that is over. The fork begins after the
-// last event that the server has too; what follows that is filed piece by piece.
+// file judges the answer to a delivery of a fenced or forked lane. The fork begins after
+// the last event that the server has too; the events after it are filed piece by piece.
 func (s *Syncer) file(ctx context.Context, res result) (session.Lane, error) {
 	now, m := res.lane, res.mark
 	r := s.lane(now.Session)
@@ -63,8 +63,8 @@ func (s *Syncer) file(ctx context.Context, res result) (session.Lane, error) {
 	first, last := res.d.Events[0].Seq, res.d.Events[n-1].Seq
 	f.begun, f.theirs, now.NextUS, r.backoff, r.troubles = true, m.Seq, 0, nil, 0
 	switch m.Verdict {
-	case session.DeliveryGap: // it lost what it had filed before
-		f.again()
+	case session.DeliveryGap: // the server lost events that it had filed before
+		f.restart()
 	case session.DeliveryTaken:
 		return s.shared(ctx, res, now)
 	case session.DeliveryFenced, session.DeliveryForked:
@@ -72,7 +72,8 @@ func (s *Syncer) file(ctx context.Context, res result) (session.Lane, error) {
 		if f.known {
 			now.Acked, now.Remote = f.share, s.link.id
 		}
-		if last >= now.LastSeq { // the end of the suffix is what its epoch is judged by
+		// the epoch of the lane is judged by the end of the suffix
+		if last >= now.LastSeq {
 			now = s.ruled(now, m)
 		}
 	}
@@ -82,7 +83,7 @@ func (s *Syncer) file(ctx context.Context, res result) (session.Lane, error) {
 	return f.bounded(now), nil
 }
 
-// ruled takes over a ruling that is another than before, and tells of it.
+// ruled returns the lane with the server's ruling, and reports a ruling that changed.
 func (s *Syncer) ruled(l session.Lane, m session.Mark) session.Lane {
 	now := ruled(l, m)
 	if now.State == l.State {
@@ -92,53 +93,57 @@ func (s *Syncer) ruled(l session.Lane, m session.Mark) session.Lane {
 	return now
 }
 
-// shared judges a delivery of a lane that is over and that the server has all of, or
-// took.
+// shared judges a delivery of a fenced or forked lane of which the server has, or took,
+// every event.
 func (s *Syncer) shared(ctx context.Context, res result, now session.Lane) (session.Lane, error) {
 	f := &s.lane(now.Session).filing
-	if res.mark.Inserted > 0 { // it was put back to before its other history, and takes this one
+	// the server was restored to a state before its other history, and takes this one
+	if res.mark.Inserted > 0 {
 		*f = filing{}
-		return s.settle(ctx, now, res.d, res.mark)
+		return s.applyMark(ctx, now, res.d, res.mark)
 	}
 	if res.mark.Seq <= now.LastSeq {
 		if same, err := s.agrees(ctx, res.d, res.mark); err != nil || !same {
-			f.rest = true // an answer that contradicts itself
+			// the answer contradicts itself
+			f.rest = true
 			return now, err
 		}
 	}
 	f.same(res.d.Events[len(res.d.Events)-1].Seq)
 	now.Acked, now.Remote = max(now.Acked, f.share), s.link.id
-	if f.share >= now.LastSeq { // the store is the older copy, and nothing else
+	// the store is only an older copy
+	if f.share >= now.LastSeq {
 		s.link.older = append(s.link.older, now)
 	}
 	return f.bounded(now), nil
 }
 
-// differs takes note of a delivery that was filed, but for so many events at its
-// beginning that the server has too. Where there are none, the fork may begin earlier.
+// differs records that a delivery was filed. same is the number of events at its
+// beginning that the server has too. If same is 0, the fork may begin earlier.
 func (f *filing) differs(first, last, same uint64) {
 	if same > 0 || first == 1 {
 		f.known, f.share = true, first-1+same
 	}
 	if !f.known {
-		f.again()
+		f.restart()
 		return
 	}
 	f.after = last
 }
 
-// same takes note of a delivery that the server has all of.
+// same records that the server has all events up to last.
 func (f *filing) same(last uint64) {
 	f.after, f.share, f.known = last, last, true
 }
 
-// again begins with the first event, which no server answers with a gap.
-func (f *filing) again() {
+// restart begins again with the first event, which no server answers with a gap.
+func (f *filing) restart() {
 	f.after, f.known = 0, false
 	f.seeks++
 }
 
-// bounded ends the filing of a lane that gets nowhere, and says what is not filed.
+// bounded ends the filing of a lane that makes no progress, and says which events are not
+// filed.
 func (f *filing) bounded(l session.Lane) session.Lane {
 	f.rest = f.rest || f.seeks > maxSeeks
 	if f.rest && f.after < l.LastSeq {
@@ -147,8 +152,8 @@ func (f *filing) bounded(l session.Lane) session.Lane {
 	return l
 }
 
-// unfiled judges a delivery of a lane that is over and that the server refused: halves
-// find the row, and there the filing ends.
+// unfiled judges a refused delivery of a fenced or forked lane. Halving finds the refused
+// row, and the filing ends there.
 func (s *Syncer) unfiled(ctx context.Context, res result, f *session.SyncFault) (session.Lane, error) {
 	s.opts.Metrics.erred(f.Class)
 	r := s.lane(res.lane.Session)
@@ -163,7 +168,7 @@ func (s *Syncer) unfiled(ctx context.Context, res result, f *session.SyncFault) 
 	return now, s.save(ctx, res.lane, now)
 }
 
-// refile has every fork filed again, after a server lost some of what it had.
+// refile has every fork filed again, after a server lost data.
 func (s *Syncer) refile() {
 	for _, r := range s.lanes {
 		r.filing = filing{}

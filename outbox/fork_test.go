@@ -14,8 +14,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// twins makes two stores that share so many events of session 0, of which the first one
-// has delivered its own that follow.
+// twins makes two stores that share events of session 0. The first store has delivered
+// theirs more events, and the twin has ours.
 func twins(t *testing.T, shared, theirs, ours int) (twin *store, sv *server) {
 	t.Helper()
 	f, sv := drained(t, 1, shared)
@@ -43,8 +43,9 @@ func unfiled(f *store, sv *server, id session.ID, seq int) (missing int) {
 	return missing
 }
 
-// Nothing of a divergent suffix is dropped: all of it is filed, however long it is beside
-// the server's own history, while other sessions are delivered; then the lane rests.
+// No event of a divergent suffix is dropped. All of it is filed, even if it is longer
+// than the server's own history, while other sessions are delivered. Then the lane sends
+// no more.
 func TestWholeForkIsFiled(t *testing.T) {
 	for what, c := range map[string]struct {
 		theirs, ours int
@@ -97,8 +98,9 @@ func TestWholeForkIsFiled(t *testing.T) {
 	}
 }
 
-// A fork may begin below what was acknowledged: a server was put back, and then went on
-// with another copy. It is found, and filed from there.
+// A fork may begin below the acknowledged mark: a server was restored from a backup, and
+// then took events of another copy. The syncer finds the place and files the fork from
+// there.
 func TestForkBelowTheMark(t *testing.T) {
 	for what, pending := range map[string]int{"nothing_pending": 0, "news": 40} {
 		for _, theirs := range []int{1, 300, 5000} {
@@ -134,8 +136,8 @@ func TestForkBelowTheMark(t *testing.T) {
 	}
 }
 
-// Whatever is lost on the way, a fork is filed in the end; and again by a syncer that
-// knows nothing of it, which changes nothing.
+// A fork is filed in the end even if calls are lost. A new syncer files it again, which
+// changes nothing.
 func TestForkOverALossyLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := twins(t, 5, 3000, 3000)
@@ -155,7 +157,7 @@ func TestForkOverALossyLink(t *testing.T) {
 	})
 }
 
-// A server that was put back to before its other history takes the session again.
+// A server that was restored to a state before its other history takes the session again.
 func TestForkThatIsNoneAnyMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := drained(t, 1, 5)
@@ -178,8 +180,8 @@ func TestForkThatIsNoneAnyMore(t *testing.T) {
 	})
 }
 
-// A row that is refused in a fork as well, or trouble of the fork's own, holds no other
-// session and leaves the lane what it is.
+// A row that is refused in a fork too, or trouble of the fork alone, stops no other
+// session and does not change the lane's state.
 func TestForkThatIsRefused(t *testing.T) {
 	for class, state := range map[session.SyncFaultClass]string{session.FaultRefused: "22021", session.FaultServer: "55P03"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -210,8 +212,8 @@ func TestForkThatIsRefused(t *testing.T) {
 	}
 }
 
-// A lane whose session goes on as another one is settled: nothing of it is sent, and no
-// drain ends badly for it.
+// A lane whose session continues as another session is settled: the syncer sends none of
+// it, and no drain fails because of it.
 func TestLaneThatWentOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := twins(t, 5, 30, 4)
@@ -222,7 +224,8 @@ func TestLaneThatWentOn(t *testing.T) {
 			t.Errorf("Drain: got %v with %d sessions filed, want neither", err, len(sv.filed))
 		}
 
-		f, sv = twins(t, 5, 30, 0) // while a syncer runs that knows of it
+		// while a syncer runs that knows the fork
+		f, sv = twins(t, 5, 30, 0)
 		s := syncer(f, sv)
 		if err := s.Drain(t.Context()); !errors.Is(err, session.ErrForked) || s.Snapshot().State() != session.SyncForked {
 			t.Errorf("Drain of an older copy: got %v in state %s, want forked", err, s.Snapshot().State())
@@ -236,15 +239,16 @@ func TestLaneThatWentOn(t *testing.T) {
 	})
 }
 
-// A fork is filed on request as it is in a drain, while another process may drain: what
-// of it is there already changes nothing, and what came later is filed too.
+// File files a fork as a drain does, while another process may drain. Events that are
+// there already change nothing, and later events are filed too.
 func TestFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := twins(t, 5, 3000, 4000)
 		if err := syncer(f, sv).Drain(t.Context()); !errors.Is(err, session.ErrForked) {
 			t.Fatalf("Drain: got %v", err)
 		}
-		sv.set(func() { sv.filed = map[session.ID]map[uint64]session.Event{} }) // a server that was put back
+		// a server that was restored from a backup
+		sv.set(func() { sv.filed = map[session.ID]map[uint64]session.Event{} })
 		s := syncer(f, sv)
 		for _, more := range []int{0, 0, 700} {
 			f.commit(name(0), more)
@@ -259,7 +263,7 @@ func TestFile(t *testing.T) {
 	})
 }
 
-// Filing on request waits as long as the server asks for, and not for one lane's trouble.
+// File waits as long as the server requests, but not for one lane's trouble.
 func TestFileAndItsTroubles(t *testing.T) {
 	meets := func(seq uint64, fault session.SyncFault) func(*server) {
 		return func(sv *server) {

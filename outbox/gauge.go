@@ -6,16 +6,16 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// gauge is a metric that is read from a snapshot.
+// gauge is a metric that is read from a snapshot. each replaces read if the metric has a
+// value per label.
 type gauge struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
 	read func(n Snapshot) float64
-	// instead of read, by label
 	each func(n Snapshot) map[string]float64
 }
 
-// gauges shows what is read from a snapshot.
+// gauges returns a collector of the metrics that are read from a snapshot.
 func (m *Metrics) gauges() reader {
 	plain := func(name, help string, read func(n Snapshot) float64) gauge {
 		return gauge{desc: prometheus.NewDesc(name, help, nil, nil), kind: prometheus.GaugeValue, read: read}
@@ -63,7 +63,7 @@ func (m *Metrics) gauges() reader {
 	return r
 }
 
-// laneStates are those that a lane can have.
+// laneStates are the states of a lane.
 var laneStates = []session.SyncState{
 	session.SyncSynced, session.SyncPending, session.SyncRetrying, session.SyncParked, session.SyncFenced, session.SyncForked,
 }

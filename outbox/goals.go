@@ -14,21 +14,22 @@ func over(l session.Lane) bool {
 	return l.State == session.SyncFenced || l.State == session.SyncForked
 }
 
-// stuck reports whether a lane waits for a person. A parked row that a stand-in took the
-// place of is in nobody's way.
+// stuck reports whether a lane waits for a person. A parked row below the mark was
+// replaced by a stand-in and stops no event.
 func stuck(l session.Lane) bool { return over(l) || l.Parked > l.Acked }
 
-// goals are what a Drain has to reach: the last seq of each lane when it began.
+// goals are the events that a Drain has to deliver: the last seq of each lane when it
+// began.
 type goals struct {
 	set   bool
 	last  map[session.ID]uint64
 	stuck []session.Lane
-	// of the first lane that has trouble again and again
+	// err is the trouble of the first lane that fails again and again.
 	err error
 }
 
-// verdict says why a drain that has nothing left to do did not deliver everything, or why
-// a store that has delivered everything is no copy of what the server has.
+// verdict returns why a drain that has no more to do did not deliver everything. It also
+// returns an error if the store has delivered everything but is an older copy.
 func (g *goals) verdict(older []session.Lane) error {
 	stuck := slices.Concat(g.stuck, older)
 	if len(stuck) == 0 {
@@ -46,9 +47,9 @@ func (g *goals) verdict(older []session.Lane) error {
 	return e
 }
 
-// Trouble says why another process has not delivered what is left, as far as its
-// heartbeat and the lanes tell, with the Codes of Drain. nil: it still may, or has not
-// tried since then.
+// Trouble returns why another process has not delivered the lanes in left, as far as its
+// heartbeat and the lanes show it. The Codes are those of Drain. nil means that the
+// process may still deliver them, or has not tried since then.
 func (s *Syncer) Trouble(h session.Heartbeat, since time.Time, left []session.Lane) error {
 	if h.Paused {
 		return errPaused()
@@ -59,20 +60,21 @@ func (s *Syncer) Trouble(h session.Heartbeat, since time.Time, left []session.La
 			g.stuck = append(g.stuck, l)
 		}
 		if l.State == session.SyncRetrying && h.State == session.SyncRetrying {
-			return nil // the trouble may be the lane's own, which ends parked or delivered
+			// the trouble may be the lane's own; the lane ends parked or delivered
+			return nil
 		}
 	}
 	switch {
 	case len(g.stuck) > 0 && len(g.stuck) == len(left):
 		return g.verdict(nil)
-	case !h.State.Faulty() || h.AttemptUS < since.UnixMicro() || h.NextUS == 0: // of before, or it is at it
+	case !h.State.Faulty() || h.AttemptUS < since.UnixMicro() || h.NextUS == 0: // the heartbeat is older, or the process is trying now
 		return nil
 	}
 	return envelope(h.State, h.Reason)
 }
 
-// aim sets the goals when the lanes are read for the first time, and lists those that no
-// drain can help.
+// aim sets the goals when the lanes are read for the first time, and lists the lanes that
+// a drain cannot deliver.
 func (r *round) aim(changed []session.Lane) {
 	g := r.goals
 	if g == nil {
@@ -92,13 +94,13 @@ func (r *round) aim(changed []session.Lane) {
 	}
 }
 
-// passable reports whether a parked lane goes on with a stand-in for its parked row: by
+// passable reports whether a parked lane continues with a stand-in for its parked row: by
 // the policy, or because a person gave that row up.
 func (s *Syncer) passable(l session.Lane) bool {
 	return l.Parked > l.Acked && !over(l) && (s.opts.OnParked == Continue || s.opts.Dropped[l.Session] == l.Parked) && !s.lane(l.Session).hopeless
 }
 
-// givesUp reports whether a drain waits no longer for a lane with trouble of its own.
+// givesUp reports whether a drain no longer waits for a lane with trouble of its own.
 func (r *round) givesUp(l session.Lane) bool {
 	known := r.s.lanes[l.Session]
 	if r.goals == nil || known == nil || known.troubles < maxAttempts {

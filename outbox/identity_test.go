@@ -12,7 +12,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// drained makes a store and a server that hold the same.
+// drained makes a store and a server with the same content.
 func drained(t *testing.T, sessions, events int) (*store, *server) {
 	t.Helper()
 	f, sv := newStore(), newServer()
@@ -25,14 +25,15 @@ func drained(t *testing.T, sessions, events int) (*store, *server) {
 	return f, sv
 }
 
-// O1: a server restored from a backup is sent the rest again, also where nothing new is
-// pending.
+// O1: a server restored from a backup gets the missing events again, even if no new event
+// is pending.
 func TestServerRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := drained(t, 3, 10)
 		restore := sv.backup()
 		f.commit(name(0), 10)
-		f.commit(name(7), 4) // the restored server does not know this session at all
+		// the restored server does not have this session at all
+		f.commit(name(7), 4)
 		if err := syncer(f, sv).Drain(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -44,8 +45,8 @@ func TestServerRestored(t *testing.T) {
 	})
 }
 
-// The same while the syncer runs and its connection never broke, and once more when the
-// mark of a delivery is what shows it.
+// The syncer notices a restore while it runs and its connection does not break, also if
+// the mark of a delivery shows it first.
 func TestServerRestoredUnderARunningSyncer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -75,8 +76,8 @@ func TestServerRestoredUnderARunningSyncer(t *testing.T) {
 	})
 }
 
-// The same with content that events name: the server lost that too, whether its
-// connection is seen to break or not, and whether a greeting or a delivery finds it out.
+// A restored server has lost the content that events name too. The syncer sends it again,
+// whether a greeting or a delivery shows the restore.
 func TestServerRestoredWithoutItsBlobs(t *testing.T) {
 	for _, way := range []string{"greeting", "delivery"} {
 		t.Run(way, func(t *testing.T) {
@@ -111,7 +112,7 @@ func TestServerRestoredWithoutItsBlobs(t *testing.T) {
 	}
 }
 
-// Many sessions: the comparison walks pages of marks.
+// With many sessions the comparison walks pages of marks.
 func TestCompareByPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := drained(t, 1203, 1)
@@ -133,14 +134,14 @@ func TestCompareByPages(t *testing.T) {
 	})
 }
 
-// repeating is a server that gives its first page of marks whatever it is asked for.
+// repeating is a server that always returns its first page of marks.
 type repeating struct{ *server }
 
 func (r repeating) Marks(ctx context.Context, device string, _ session.ID, limit int) ([]session.Mark, error) {
 	return r.server.Marks(ctx, device, "", limit)
 }
 
-// A server that repeats a page is not asked without end: what it did not tell of is sent
+// A server that repeats a page is not asked without end. Sessions without a mark are sent
 // again, which changes nothing.
 func TestServerThatRepeatsItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -159,8 +160,8 @@ func TestServerThatRepeatsItself(t *testing.T) {
 	})
 }
 
-// What did not change costs nothing once a connection stands, and the pass after a
-// comparison needs no other.
+// Unchanged lanes cost nothing once there is a connection, and a pass after a comparison
+// needs no other comparison.
 func TestCostFollowsWhatChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := drained(t, 500, 2)
@@ -184,7 +185,7 @@ func TestCostFollowsWhatChanged(t *testing.T) {
 	})
 }
 
-// Another database is sent nothing and named; the one of before goes on.
+// Another database gets no event and is named in the error; the earlier one continues.
 func TestOtherDatabase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := drained(t, 2, 3)
@@ -209,8 +210,8 @@ func TestOtherDatabase(t *testing.T) {
 	})
 }
 
-// A name that leads to another database is mended while the wrong one is connected: the
-// next attempt is made over a connection of its own.
+// A person corrects a name that led to another database while the wrong one is connected:
+// the next attempt makes a new connection.
 func TestMendedAddress(t *testing.T) {
 	for name, spoil := range map[string]func(sv *server){
 		"other_database":  func(sv *server) { sv.id.Database = "other" },
@@ -266,13 +267,15 @@ func TestOtherDatabaseUnderARunningSyncer(t *testing.T) {
 	})
 }
 
-// A store restored from an older copy is noticed, also where it has nothing pending.
+// The syncer notices a store restored from an older copy, even if it has no pending
+// events.
 func TestStoreRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := drained(t, 2, 5)
 		old := f.clone()
 		f.commit(name(1), 5)
-		f.commit(name(9), 5) // unknown to the older copy
+		// unknown to the older copy
+		f.commit(name(9), 5)
 		if err := syncer(f, sv).Drain(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -304,7 +307,8 @@ func TestStoreRestored(t *testing.T) {
 	})
 }
 
-// A copied store: one goes on, the other is forked, and nothing of either is lost.
+// After a store was copied, one copy continues, the other is forked, and no event of
+// either is lost.
 func TestCopiedStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := drained(t, 1, 5)
@@ -325,7 +329,7 @@ func TestCopiedStore(t *testing.T) {
 	})
 }
 
-// A delivery of an epoch that is over is fenced, and the lane says who stops.
+// A delivery of an earlier epoch is fenced, and the lane says which process must stop.
 func TestFenced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := drained(t, 1, 5)
@@ -355,7 +359,7 @@ func TestFenced(t *testing.T) {
 	})
 }
 
-// A read-only server is sent nothing and has its state, also when nothing is pending.
+// A read-only server gets no event and has its own state, even if no event is pending.
 func TestReadOnlyServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := drained(t, 1, 5)
@@ -367,8 +371,8 @@ func TestReadOnlyServer(t *testing.T) {
 	})
 }
 
-// An idle syncer has the server verify and project, and reads the verified mark back; a
-// fault of these chores stops no delivery.
+// An idle syncer has the server verify and project, and reads the verified mark. A fault
+// of these chores stops no delivery.
 func TestChores(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -413,8 +417,8 @@ func TestChores(t *testing.T) {
 	})
 }
 
-// A lane that another database has begun with, although nothing of it is acknowledged
-// now, is not sent to this one.
+// A lane that began with another database is not sent to this one, even if none of its
+// events is acknowledged now.
 func TestLaneOfAnotherDatabase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()

@@ -10,36 +10,37 @@ import (
 
 const (
 	choreRows = 2000
-	// how soon work that others left is taken up
+	// choreEvery is how soon the syncer takes up chores that other processes left.
 	choreEvery = 10 * time.Minute
-	// how often at most, however many small deliveries there are
+	// choreGap is the least time between two runs of chores, even after many small
+	// deliveries.
 	choreGap = 5 * time.Second
 
-	// maxPieces bounds one run of chores against a server that always has more.
+	// maxPieces limits one run of chores, in case a server always has more.
 	maxPieces = 2000
 
-	// maxMarks bounds how many lanes are asked for their verified mark after
+	// maxMarks limits how many lanes are asked for their verified mark after
 	// verification.
 	maxMarks = 1000
 )
 
-// chores is the server's work that an idle syncer asks for.
+// chores are the server's tasks that an idle syncer requests.
 type chores struct {
 	due bool
-	// of the last run
+	// at is the time of the last run.
 	at time.Time
-	// of it
+	// pieces counts the pieces of the last run.
 	pieces int
-	// delivered since their verified mark was read
+	// lanes were delivered since their verified mark was read.
 	lanes map[session.ID]session.Lane
-	// to be done: recompute hashes
+	// verify is set while hashes must be recomputed.
 	verify bool
-	// to be done: fill the typed tables
+	// project is set while the typed tables must be filled.
 	project bool
 }
 
-// idle is the time between passes that had nothing left: first the server's chores, a
-// piece at a time so that a commit is delivered soon, then a wait.
+// idle is the time between passes after everything was delivered. It first does the
+// server's chores, a piece at a time so that a commit is delivered soon, and then waits.
 func (s *Syncer) idle(ctx context.Context, next time.Duration) {
 	s.settled(ctx, next)
 	if next == 0 {
@@ -59,8 +60,8 @@ func (s *Syncer) idle(ctx context.Context, next time.Duration) {
 	s.rest(ctx, d, s.kick, s.wake)
 }
 
-// Settle does what an idle syncer does for the server after delivery: hashes recomputed,
-// typed tables filled, verified marks read. It returns the first fault.
+// Settle does the chores of an idle syncer after delivery: it recomputes hashes, fills
+// typed tables and reads verified marks. It returns the first fault.
 func (s *Syncer) Settle(ctx context.Context) error {
 	defer s.leave(ctx)
 	if err := s.connect(ctx); err != nil {
@@ -78,7 +79,7 @@ func (s *Syncer) Settle(ctx context.Context) error {
 	}
 }
 
-// chore does one piece of work; more reports whether there is another.
+// chore does one piece of a chore; more reports whether there is another.
 func (s *Syncer) chore(ctx context.Context) (more bool, err error) {
 	c := &s.chores
 	if c.due && s.old(c.at, choreGap) || s.old(c.at, choreEvery) {
@@ -102,14 +103,14 @@ func (s *Syncer) chore(ctx context.Context) (more bool, err error) {
 	return false, nil
 }
 
-// piece runs one bounded piece. Only a server that is away stops delivery: after any
-// other fault the chore is left until the next time.
+// piece runs one bounded piece. Only an unreachable server stops delivery: after any
+// other fault the chore waits for the next run.
 func (s *Syncer) piece(ctx context.Context, f func(context.Context, int) (bool, error)) (bool, error) {
 	more, err := call(ctx, s.opts.Timeout, func(ctx context.Context) (bool, error) { return f(ctx, choreRows) })
 	return more && err == nil, s.choreFault(err)
 }
 
-// choreFault counts a fault that is the chore's own, and gives any other back.
+// choreFault counts a fault that concerns only the chore, and returns any other fault.
 func (s *Syncer) choreFault(err error) error {
 	var fault *session.SyncFault
 	if !errors.As(err, &fault) || fault.Class == session.FaultOffline {
@@ -119,7 +120,8 @@ func (s *Syncer) choreFault(err error) error {
 	return nil
 }
 
-// readVerified asks for the mark of a lane that was verified since it was delivered.
+// readVerified asks for the mark of a lane, in case it was verified since it was
+// delivered.
 func (s *Syncer) readVerified(ctx context.Context, l session.Lane) error {
 	d := session.Delivery{Session: l.Session, Device: s.opts.Source.Device()}
 	m, err := call(ctx, s.opts.Timeout, func(ctx context.Context) (session.Mark, error) { return s.opts.Remote.Deliver(ctx, d) })
@@ -131,7 +133,7 @@ func (s *Syncer) readVerified(ctx context.Context, l session.Lane) error {
 	return s.save(ctx, l, now)
 }
 
-// owe notes that the server has something new to verify and to project.
+// owe records that the server has new events to verify and to project.
 func (c *chores) owe(l session.Lane) {
 	c.due = true
 	if c.lanes == nil || len(c.lanes) >= maxMarks {
@@ -140,8 +142,8 @@ func (c *chores) owe(l session.Lane) {
 	c.lanes[l.Session] = l
 }
 
-// keep brings a lane whose verified mark is owed up to date: what happened to it since it
-// was delivered, that its next row is parked for one, must not be undone with the mark.
+// keep updates a lane whose verified mark is still to be read. Otherwise the mark would
+// undo a later change of the lane, such as a parked row.
 func (c *chores) keep(l session.Lane) {
 	if _, owed := c.lanes[l.Session]; owed {
 		c.lanes[l.Session] = l

@@ -8,28 +8,28 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// link is what is known of the server since the last Hello.
+// link is the syncer's knowledge of the server since the last Hello.
 type link struct {
 	up    bool
 	hello session.Hello
-	// identity of the server
+	// id is the identity of the server.
 	id string
-	// of the last Hello
+	// at is the time of the last Hello.
 	at time.Time
-	// events that this server is known to have
+	// acked is the number of events that this server has acknowledged.
 	acked uint64
-	// events that the server has beyond what is known acknowledged, found good by the
-	// last comparison
+	// surplus is the number of events that the server has beyond acked. The last
+	// comparison accepted them.
 	surplus int64
 
-	// older are lanes without anything pending of which the server has more or another
-	// history, as the last comparison found.
+	// older are lanes without pending events of which the server has more or another
+	// history, according to the last comparison.
 	older []session.Lane
 }
 
-// connect says hello where there is no connection or the last hello is old. A server of
-// another identity than the store was delivered to is sent nothing; one that has other
-// numbers than we know is asked for every mark.
+// connect sends Hello if there is no connection or the last Hello is old. It refuses a
+// server of another identity than the one that acknowledged events. It compares every
+// mark with a server that reports an unexpected number of events.
 func (s *Syncer) connect(ctx context.Context) error {
 	if s.link.up && !s.hurry && !s.old(s.link.at, probeEvery) {
 		return nil
@@ -43,7 +43,8 @@ func (s *Syncer) connect(ctx context.Context) error {
 		return err
 	}
 	if s.link.up {
-		s.size.round(s.since(start), 0) // nothing but the round trip is in it
+		// the call is a round trip without work
+		s.size.round(s.since(start), 0)
 	} else {
 		s.reconnected()
 	}
@@ -63,16 +64,15 @@ func (s *Syncer) connect(ctx context.Context) error {
 	return s.recall(ctx)
 }
 
-// reconnected forgets what only held for the connection before.
+// reconnected resets the state that belongs to one connection.
 func (s *Syncer) reconnected() {
 	for _, r := range s.lanes {
 		r.rewinds = 0
 	}
 }
 
-// recognize adds up what the server of identity id has acknowledged, and refuses a server
-// that is another than before. A connection that stands needs no sum: it was kept up to
-// date.
+// recognize adds up the acknowledgements of the server with identity id, and refuses
+// another server than before. An open connection needs no sum: the sum is up to date.
 func (s *Syncer) recognize(ctx context.Context, id string) error {
 	if s.link.up && id == s.link.id {
 		return nil

@@ -10,41 +10,42 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Why something was tried again; a closed set.
+// Reasons of retries; a closed set.
 const (
-	// the server as a whole was in trouble
+	// retryFault is trouble of the whole server.
 	retryFault = "fault"
-	// one session had trouble of its own
+	// retryLane is trouble of one session.
 	retryLane = "lane"
-	// the server's mark went down
+	// retryRewound means that the server's mark went down.
 	retryRewound = "rewound"
-	// a refused batch was cut in two
+	// retryHalved means that a refused batch was cut in two.
 	retryHalved = "halved"
 )
 
-// How a batch ended; a closed set.
+// Outcomes of a batch; a closed set.
 const (
-	// the server has all of it
+	// outcomeOK means that the server has all of it.
 	outcomeOK = "ok"
-	// it answered with a smaller mark
+	// outcomeShort means that the server answered with a smaller mark.
 	outcomeShort = "short"
-	// filed as a fork
+	// outcomeFenced means that the batch was filed as a fork, because the session is
+	// fenced.
 	outcomeFenced = "fenced"
-	// filed as a fork
+	// outcomeForked means that the batch was filed as a fork.
 	outcomeForked = "forked"
-	// it was refused
+	// outcomeRefused means that the server refused the batch.
 	outcomeRefused = "refused"
-	// it failed in another way
+	// outcomeFault is any other failure.
 	outcomeFault = "fault"
 )
 
-// Metrics counts what a syncer does and shows how it stands. It is a prometheus.Collector
+// Metrics counts the work of a syncer and shows its state. It is a prometheus.Collector
 // with closed label sets; register it once.
 type Metrics struct {
 	*prometheus.Registry
-	// nil: nothing to show
+	// look returns the state to show; nil shows none.
 	look func() Snapshot
-	// nil: nothing to show
+	// readWork returns the work to show; nil shows none.
 	readWork func() (session.Work, error)
 
 	delivered, batches, errors, retries *prometheus.CounterVec
@@ -53,8 +54,8 @@ type Metrics struct {
 	duration, events, bytes, ackDelay prometheus.Histogram
 }
 
-// NewMetrics makes the metrics of a program of the given versions. Until Watch or New
-// gives it something to look at, it shows no state, and until WatchWork does, no work.
+// NewMetrics makes the metrics of a program of the given versions. They show no state
+// until Watch or New is called, and no work until WatchWork is called.
 func NewMetrics(version, goversion string) *Metrics {
 	m := &Metrics{Registry: prometheus.NewRegistry()}
 	auto := promauto.With(m.Registry)
@@ -82,8 +83,8 @@ func histogram(name, help string, buckets []float64) prometheus.HistogramOpts {
 		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour}
 }
 
-// prime makes every series of the closed sets exist from the start, so that a rate over
-// one sees its first count.
+// prime creates every series of the closed sets at the start, so that a rate over one
+// sees its first count.
 func (m *Metrics) prime() {
 	for _, result := range []string{"inserted", "duplicate"} {
 		m.delivered.WithLabelValues(result)
@@ -102,15 +103,14 @@ func (m *Metrics) prime() {
 	}
 }
 
-// Watch gives m what it shows the state of, before it is collected: a syncer's Snapshot,
-// or what Look makes of a store.
+// Watch sets the source of the state: a syncer's Snapshot, or a function that calls Look
+// for a store. Call it before m is collected.
 func (m *Metrics) Watch(look func() Snapshot) { m.look = look }
 
-// WatchWork gives m what it shows the work of, as Watch does. What cannot be read is not
-// shown.
+// WatchWork sets the source of the work. If read fails, no work is shown.
 func (m *Metrics) WatchWork(read func() (session.Work, error)) { m.readWork = read }
 
-// reader is a prometheus.Collector of what is read when it is asked for.
+// reader is a prometheus.Collector that reads its metrics on each collection.
 type reader struct {
 	descs []*prometheus.Desc
 	read  func(out chan<- prometheus.Metric)
@@ -132,13 +132,13 @@ func (m *Metrics) failed(class string) {
 	m.retries.WithLabelValues(retryFault).Inc()
 }
 
-// erred counts a fault that stops nothing else.
+// erred counts a fault that stops only its own lane or chore.
 func (m *Metrics) erred(class session.SyncFaultClass) { m.errors.WithLabelValues(string(class)).Inc() }
 
 func (m *Metrics) retried(reason string) { m.retries.WithLabelValues(reason).Inc() }
 
-// batch counts one delivery, whatever came of it. ackDelay of an event is by one clock,
-// since the same machine committed it.
+// batch counts one delivery with its outcome. The delay of an acknowledgement uses one
+// clock, because the same machine committed the event.
 func (m *Metrics) batch(res result, at time.Time) {
 	if len(res.d.Events) == 0 {
 		return

@@ -35,8 +35,7 @@ func gather(t *testing.T, m *outbox.Metrics) map[string]*dto.MetricFamily {
 	return out
 }
 
-// value gives the one series of name whose label values are those; -1 where there is
-// none.
+// value returns the one series of name with these label values, or -1 if there is none.
 func value(families map[string]*dto.MetricFamily, name string, labels ...string) float64 {
 	for _, m := range families[name].GetMetric() {
 		var have []string
@@ -72,7 +71,7 @@ func metricNames() []string {
 	return names
 }
 
-// Every metric that is named exists from the start, and no other; label sets are closed.
+// Every metric in the list exists from the start, and no other; label sets are closed.
 func TestMetricNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := outbox.NewMetrics("v1", "go1")
@@ -104,8 +103,8 @@ func TestMetricNames(t *testing.T) {
 	})
 }
 
-// What the metrics say agrees with what happened: deliveries, retries, refusals, an
-// outage that begins, lasts and ends.
+// The metrics agree with the events: deliveries, retries, refusals, and the begin, length
+// and end of an outage.
 func TestMetricsFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -174,7 +173,7 @@ func TestMetricsFollow(t *testing.T) {
 	})
 }
 
-// Those who only look see a store's lanes as the syncer shows them.
+// Look shows a store's lanes as the syncer shows them.
 func TestLook(t *testing.T) {
 	lanes := []session.Lane{
 		{LastSeq: 5, Acked: 5, State: session.SyncSynced},
@@ -199,8 +198,8 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// Nothing that a person reads names a row's content or is empty. A deadline of a call is
-// none of the command: that has an exit status of its own.
+// No message for a person holds a row's content or is empty. The deadline of a call is
+// not that of the command, which has its own exit status.
 func TestEnvelope(t *testing.T) {
 	for _, class := range []session.SyncFaultClass{session.FaultOffline, session.FaultServer, session.FaultReadOnly, session.FaultDiskFull, session.FaultAuth, session.FaultUnmigrated, session.FaultTooNew, session.FaultRefused} {
 		var e *session.Error

@@ -2,5 +2,5 @@
 
 package outbox_test
 
-// outageDays is the longest outage that is played.
+// outageDays is the longest outage of the tests.
 const outageDays = 30

@@ -9,7 +9,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// OnParked says what a lane does when a row of it is parked.
+// OnParked says how a lane continues after a row of it is parked.
 type OnParked string
 
 // The policies.
@@ -17,11 +17,11 @@ const (
 	// Wait keeps the lane where it is until a person decides. It is the default.
 	Wait OnParked = "wait"
 
-	// Continue delivers a stand-in for the row, which keeps the row's place and hash and
-	// says why it was refused, and goes on. A lane that is past the row is parked no
-	// longer, since nothing waits for a person. That something was withheld stays
-	// visible: OnLane was told with the reason, the stand-in says it, and the server's
-	// verified mark stays below.
+	// Continue delivers a stand-in for the row and continues. The stand-in keeps the
+	// row's place and hash and says why the row was refused. A lane past the row is no
+	// longer parked, because no person has to act. It stays visible that a row was
+	// withheld. OnLane was called with the reason, the stand-in has it, and the server's
+	// verified mark stays below the row.
 	Continue OnParked = "continue"
 )
 
@@ -31,55 +31,56 @@ type Options struct {
 	Remote Remote
 	Now    func() time.Time
 
-	// Heartbeat is the one that the store keeps, with PID, StartedUS, Command and Address
-	// of this drainer in place of those before. An outage began when the first drainer
-	// noticed it, and the last success is the store's, so State, Reason, SinceUS and
-	// LastUS are carried on; what else it has of the drainer before is dropped. The zero
-	// value knows of nothing.
+	// Heartbeat is the heartbeat of the store, with PID, StartedUS, Command and Address
+	// of this drainer. An outage began when the first drainer noticed it, and the last
+	// success is the store's. So the Syncer keeps State, Reason, SinceUS and LastUS, and
+	// drops the other fields of the earlier drainer. The zero value holds no earlier
+	// state.
 	Heartbeat session.Heartbeat
 
 	// WholeOutputs also delivers whole outputs of commands, of which receipts have head
-	// and tail. It counts for the events that are delivered while it is set.
+	// and tail. It applies to the events that are delivered while it is set.
 	WholeOutputs bool
 
-	// empty means Wait
+	// OnParked is the policy for parked rows; empty means Wait.
 	OnParked OnParked
-	// lanes with a delivery in flight; 0 means 4
+	// Parallel is the number of lanes with a delivery in flight; 0 means 4.
 	Parallel int
-	// of one call to the server; 0 means 10s
+	// Timeout limits one call to the server; 0 means 10s.
 	Timeout time.Duration
 
 	// Dropped names parked rows that a person gave up, by session. Their lanes Continue.
 	Dropped map[session.ID]uint64
 
-	// Paused asks whether a person paused delivery; nil never does.
+	// Paused reports whether a person paused delivery; nil means never.
 	Paused func(ctx context.Context) (bool, error)
 
-	// OnState is told the first state that this syncer finds, whatever it carries on, and
-	// each that differs from the one told before; nil is not. It must not block.
+	// OnState is called with the first state that this syncer finds, even if it is the
+	// earlier drainer's, and then with each change. It may be nil. It must not block.
 	OnState func(h session.Heartbeat)
 
-	// OnLane is told when a lane becomes parked, fenced or forked; nil is not. It must
-	// not block.
+	// OnLane is called when a lane becomes parked, fenced or forked. It may be nil. It
+	// must not block.
 	OnLane func(l session.Lane)
 
-	// nil: what is recorded is not shown
+	// Metrics receives the counts; nil means that they are not shown.
 	Metrics *Metrics
-	// uniform in [0, 1); nil means math/rand/v2
+	// Rand returns uniform numbers in [0, 1); nil means math/rand/v2.
 	Rand func() float64
 }
 
 const (
-	// how soon a commit of another process is seen
+	// pollEvery is how soon a commit of another process is seen.
 	pollEvery = time.Second
-	// the store has so long to take the last heartbeat
+	// leaveWithin limits the write of the last heartbeat.
 	leaveWithin = time.Second
-	// how old a heartbeat and the counts of a snapshot get
+	// beatEvery is the greatest age of a heartbeat and of the counts of a snapshot.
 	beatEvery = 5 * time.Second
-	// how soon an idle syncer notices that its server is gone or another
+	// probeEvery is how soon an idle syncer notices that its server is gone or was
+	// replaced.
 	probeEvery = 30 * time.Second
 
-	// refusals until a row is parked
+	// maxAttempts is the number of refusals after which a row is parked.
 	maxAttempts = 3
 	marksPage   = 500
 	blobsPage   = 500

@@ -16,7 +16,7 @@ func down(sv *server) { sv.set(func() { sv.fate = func(string) fate { return req
 
 func up(sv *server) { sv.set(func() { sv.fate = nil }) }
 
-// wallClock is a clock of the test's own: it follows the timers, plus what the test adds.
+// wallClock is a clock that follows the timers, plus the time that the test adds.
 type wallClock struct{ ahead atomic.Int64 }
 
 func (c *wallClock) now() time.Time {
@@ -25,9 +25,9 @@ func (c *wallClock) now() time.Time {
 
 func (c *wallClock) jump(d time.Duration) { c.ahead.Add(int64(d)) }
 
-// O2, O5, FR-051: an outage of a day and of a month: tries are bounded, no attempt is
-// counted, the age of what waits rises, and the end of the outage is noticed within one
-// backoff.
+// O2, O5, FR-051: in an outage of a day and of a month, tries are bounded, no attempt is
+// counted, and the age of pending events rises. The syncer notices the end of the outage
+// within one backoff.
 func TestOutage(t *testing.T) {
 	for name0, length := range map[string]time.Duration{"day": 24 * time.Hour, "month": outageDays * 24 * time.Hour} {
 		t.Run(name0, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestWakeAndKick(t *testing.T) {
 	})
 }
 
-// Whoever loses a connection comes back spread over five seconds.
+// Clients that lose a connection come back spread over five seconds.
 func TestFirstDelayAfterAConnectionIsSpread(t *testing.T) {
 	var delays []time.Duration
 	for i := range 40 {
@@ -125,7 +125,7 @@ func TestFirstDelayAfterAConnectionIsSpread(t *testing.T) {
 	}
 }
 
-// A machine that sleeps ends the wait at once, although its timers stood still.
+// After a sleep of the machine the wait ends at once, although its timers stood still.
 func TestSleepOfTheMachineEndsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := &wallClock{}
@@ -151,7 +151,7 @@ func TestSleepOfTheMachineEndsTheWait(t *testing.T) {
 	})
 }
 
-// A wall clock that is set back or forth lengthens no wait, of the syncer or of a lane.
+// A wall clock that is set back or forward lengthens no wait of the syncer or of a lane.
 func TestClockSteps(t *testing.T) {
 	for name0, step := range map[string]time.Duration{"back_a_year": -365 * 24 * time.Hour, "forth_a_year": 365 * 24 * time.Hour, "back_a_minute": -time.Minute} {
 		t.Run(name0, func(t *testing.T) {
@@ -184,8 +184,8 @@ func TestClockSteps(t *testing.T) {
 	}
 }
 
-// O4: a partition that swallows everything is left at the call's deadline, and the end of
-// it is noticed within one backoff.
+// O4: in a partition that swallows every packet, a call ends at its deadline. The syncer
+// notices the end of the partition within one backoff.
 func TestBlackHole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -215,8 +215,8 @@ func TestBlackHole(t *testing.T) {
 	})
 }
 
-// A link that breaks under every batch but a small one lets a backlog through all the
-// same, and long batches come back when it is mended.
+// A link that breaks under every batch but a small one still lets a backlog through, and
+// long batches come back when the link is fixed.
 func TestConnectionsThatBreakUnderBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -245,7 +245,7 @@ func TestConnectionsThatBreakUnderBatches(t *testing.T) {
 	})
 }
 
-// A person's pause stops delivery, shows, and ends within a second.
+// A person's pause stops delivery, is shown, and ends within a second.
 func TestPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()

@@ -25,22 +25,22 @@ type op struct {
 const (
 	opCommit = iota
 	opAdvance
-	// from now on a share of calls loses request or reply, or vanishes
+	// From now on a share of calls loses request or reply, or vanishes.
 	opLossy
 	opHeal
 	opBackup
 	opRestore
 	opKick
-	// the syncer ends and another begins
+	// The syncer ends and another begins.
 	opCrash
 	opKinds
 )
 
-// plant puts something between syncer, store and server; nil puts nothing.
+// plant puts a fault between syncer, store and server; nil puts none.
 type plant func(f *store, sv *server) (outbox.Source, outbox.Remote)
 
-// play carries out a schedule, heals everything, and lists what is wrong at the end or
-// was on the way. It runs in a bubble of synctest.
+// play carries out a schedule, ends all faults, and lists the errors at the end and on
+// the way. It runs in a bubble of synctest.
 func play(ctx context.Context, ops []op, seed uint64, p plant) (findings []string, sv *server) {
 	f, sv := newStore(), newServer()
 	var source outbox.Source = f
@@ -75,7 +75,8 @@ func play(ctx context.Context, ops []op, seed uint64, p plant) (findings []strin
 			stop = start(ctx, source, remote, seeded)
 		}
 		synctest.Wait()
-		if !restored { // until the syncer noticed, it knows of more than the server has
+		// until the syncer notices, it counts more events than the server has
+		if !restored {
 			findings = append(findings, judge(f, sv, false)...)
 		}
 	}
@@ -102,8 +103,9 @@ func start(ctx context.Context, source outbox.Source, remote outbox.Remote, chan
 	return runner{s, func() { cancel(); <-done }}
 }
 
-// FR-054: whatever replies and requests are lost, and however often the syncer dies or
-// the server is put back, the server ends with each event once and the store knows it.
+// FR-054: replies and requests are lost, the syncer dies, and the server is restored from
+// backups. In the end the server has each event once, and the store has its
+// acknowledgement.
 func TestExactlyOnceUnderAnySchedule(t *testing.T) {
 	steps := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) op {
 		return op{rapid.IntRange(0, opKinds-1).Draw(t, "kind"), rapid.IntRange(0, 4).Draw(t, "session"), rapid.IntRange(1, 60).Draw(t, "n")}
@@ -126,8 +128,8 @@ func TestExactlyOnceUnderAnySchedule(t *testing.T) {
 	}
 }
 
-// Whatever rows are refused and whatever is lost meanwhile: each session has everything
-// before its first such row, that row is parked after its attempts, and the others have
+// Rows are refused and calls are lost. Then each session has everything before its first
+// refused row, that row is parked after its attempts, and the other sessions have
 // everything.
 func TestPoisonHoldsItsOwnSessionOnly(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
@@ -184,8 +186,8 @@ func playPoison(t *testing.T, lengths []int, poison []uint64, losses []int) (fin
 	return append(findings, judge(f, sv, false)...)
 }
 
-// sooner is the planted bug "acknowledge before the mark": what is read for delivery
-// counts as delivered.
+// sooner is the planted bug "acknowledge before the mark": events that are read for
+// delivery count as delivered.
 type sooner struct{ *store }
 
 func (b sooner) Delivery(ctx context.Context, id session.ID, after uint64, limit, maxBytes int) (session.Delivery, error) {
@@ -211,8 +213,8 @@ func (b counting) Deliver(ctx context.Context, d session.Delivery) (session.Mark
 	return m, err
 }
 
-// believing is the planted bug "the mark only rises": a server that was put back is not
-// sent the rest again.
+// believing is the planted bug "the mark only rises": a restored server does not get the
+// missing events again.
 type believing struct{ *store }
 
 func (b believing) SaveLane(ctx context.Context, l session.Lane) error {
@@ -232,8 +234,8 @@ func (b assuming) Deliver(ctx context.Context, d session.Delivery) (session.Mark
 	return m, nil
 }
 
-// Each planted bug is found by the judge of the property above on one of a few schedules,
-// and none of them makes it speak about the syncer as it is.
+// The judge of the property above finds each planted bug on one of a few schedules, and
+// finds no fault in the syncer as it is.
 func TestPlantedBugsAreFound(t *testing.T) {
 	bugs := map[string]plant{
 		"none":                        nil,
@@ -260,8 +262,8 @@ func TestPlantedBugsAreFound(t *testing.T) {
 	}
 }
 
-// schedule makes a schedule of its own for each seed: commits under a lossy network, with
-// a backup that is put back.
+// schedule makes a different schedule for each seed: commits under a lossy network, with
+// a backup that is restored.
 func schedule(seed uint64) []op {
 	random := rand.New(rand.NewPCG(seed, 2))
 	ops := []op{{opCommit, 1, 4}, {opAdvance, 0, 20}, {opBackup, 0, 0}, {opCommit, 1, 4}, {opCommit, 2, 1}}

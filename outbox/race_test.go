@@ -2,5 +2,5 @@
 
 package outbox_test
 
-// outageDays is the longest outage that is played; the detector makes each timer slow.
+// outageDays is the longest outage of the tests; the race detector makes each timer slow.
 const outageDays = 7

@@ -8,9 +8,9 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// troubled judges a delivery that failed. A refused batch is halved until the row is
-// found, which is parked after its attempts; what is the lane's own trouble makes the
-// lane wait; everything else is returned, since it stops every lane.
+// troubled judges a delivery that failed. It halves a refused batch until the row is
+// found, and parks that row after its attempts. Trouble of the lane alone makes the lane
+// wait. troubled returns any other fault, because it stops every lane.
 func (s *Syncer) troubled(ctx context.Context, res result) (session.Lane, error) {
 	if ctx.Err() != nil {
 		return res.lane, ctx.Err()
@@ -34,9 +34,9 @@ func (s *Syncer) troubled(ctx context.Context, res result) (session.Lane, error)
 	return res.lane, f
 }
 
-// provedOwn reports whether passing trouble of the server is one lane's own after all: it
-// met that lane before, and others were delivered since. Without this a row that makes
-// the server fail would hold every session (O3).
+// provedOwn reports whether a passing fault of the server concerns one lane only: it met
+// that lane before, and other lanes were delivered since. Otherwise a row that makes the
+// server fail would hold every session (O3).
 func (s *Syncer) provedOwn(id session.ID, f *session.SyncFault) bool {
 	if f.Class != session.FaultServer || !aboutRows(f.SQLState) {
 		return false
@@ -49,10 +49,9 @@ func (s *Syncer) provedOwn(id session.ID, f *session.SyncFault) bool {
 	return false
 }
 
-// shrink sends less after a time-out or a connection that broke under a batch, which may
-// be what a link lets through at a time: less of this lane until what was tried is
-// through, and less of every lane where the batch was as long as the link was thought to
-// bear.
+// shrink sends less after a time-out or a connection that broke under a batch: the link
+// may not let more through at a time. This lane sends less until the batch is through.
+// Every lane sends less if the batch had at least half the current size.
 func (s *Syncer) shrink(res result) {
 	n := len(res.d.Events)
 	if 2*n >= s.size.events {
@@ -69,7 +68,7 @@ func (r *lane) cut(d session.Delivery) {
 	r.limit, r.suspect = n/2, max(r.suspect, d.Events[n-1].Seq)
 }
 
-// later makes a lane wait for a trouble that is its own and that counts no attempt.
+// later makes a lane wait for trouble of its own that counts no attempt.
 func (s *Syncer) later(ctx context.Context, l session.Lane, trouble error) (session.Lane, error) {
 	if ctx.Err() != nil {
 		return l, ctx.Err()
@@ -103,7 +102,8 @@ func (s *Syncer) refused(ctx context.Context, res result, f *session.SyncFault) 
 	r.hopeless = now.Parked == row.Seq
 	now.Parked, now.NextUS, now.State = row.Seq, 0, session.SyncParked
 	if s.passable(now) {
-		now.Attempts = 0 // the stand-in has its own
+		// the stand-in has its own attempts
+		now.Attempts = 0
 	}
 	now.Reason = fmt.Sprintf("the server refused event %d (%s) %d times: %v", row.Seq, row.Type, maxAttempts, f.Reason())
 	s.tell(now)

@@ -11,7 +11,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// poisoned makes sv refuse event seq of session id.
+// poisoned makes sv refuse some events of session id.
 func poisoned(sv *server, id session.ID, seqs ...uint64) {
 	sv.poison = func(e session.Event) bool {
 		for _, seq := range seqs {
@@ -24,7 +24,7 @@ func poisoned(sv *server, id session.ID, seqs ...uint64) {
 }
 
 // A row that the server refuses is found by halving and parked with its reason after its
-// attempts; everything before it and every other session is delivered.
+// attempts. Everything before it and every other session is delivered.
 func TestPoisonRowIsBisectedAndParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -55,7 +55,7 @@ func TestPoisonRowIsBisectedAndParked(t *testing.T) {
 			t.Errorf("Snapshot: got %+v", got)
 		}
 
-		// A person retries after the server was mended.
+		// A person retries after the server was fixed.
 		sv.set(func() { sv.poison = nil })
 		f.saves = nil
 		l.Parked, l.Attempts, l.State = 0, 0, session.SyncPending
@@ -67,8 +67,8 @@ func TestPoisonRowIsBisectedAndParked(t *testing.T) {
 	})
 }
 
-// O3: the other sessions never wait for one with poison: they are done before its first
-// attempt's wait is over.
+// O3: the other sessions never wait for one with poison: they are delivered before its
+// first wait ends.
 func TestOthersNeverWaitForPoison(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -100,8 +100,7 @@ func TestOthersNeverWaitForPoison(t *testing.T) {
 	})
 }
 
-// A lane that is parked stays so when its verified mark is read for what it had delivered
-// before.
+// A parked lane stays parked when its verified mark is read for earlier deliveries.
 func TestParkedLaneIsVerified(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -122,9 +121,9 @@ func TestParkedLaneIsVerified(t *testing.T) {
 	})
 }
 
-// With the policy to continue a stand-in keeps the row's place, and the lane goes on;
-// also past a second one, which is the last. A stand-in that is refused as well waits for
-// a person.
+// With the policy Continue a stand-in keeps the row's place, and the lane continues, also
+// past a second row, which is the last. A stand-in that is refused too waits for a
+// person.
 func TestParkedLaneContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -162,7 +161,8 @@ func TestParkedLaneContinues(t *testing.T) {
 	})
 }
 
-// Rows that somebody else holds make their lane wait and no other, and count no attempt.
+// Rows that another session of the server holds make only their lane wait, and count no
+// attempt.
 func TestLockWaitIsTheLanesOwn(t *testing.T) {
 	for _, state := range []string{"55P03", "40P01", "40001", "57014"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -194,8 +194,8 @@ func TestLockWaitIsTheLanesOwn(t *testing.T) {
 	}
 }
 
-// While one session's trouble lasts, its reason is told, and since when; an attempt that
-// hangs is no end of it.
+// While one session's trouble lasts, the heartbeat has its reason and its begin; an
+// attempt that hangs does not end it.
 func TestLockWaitIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -229,7 +229,7 @@ func TestLockWaitIsTold(t *testing.T) {
 	})
 }
 
-// A server that says yes and takes nothing is not asked without end.
+// A server that accepts and takes nothing is not asked without end.
 func TestMarkThatDoesNotRise(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -250,7 +250,7 @@ func TestMarkThatDoesNotRise(t *testing.T) {
 	})
 }
 
-// Trouble of the store neither ends the syncer nor parks anything; a drain names it.
+// Trouble of the store neither ends the syncer nor parks any row; a drain names it.
 func TestTroubleOfTheStore(t *testing.T) {
 	full := &session.Error{Code: session.ErrDiskFull, Message: "no room left"}
 	for _, method := range []string{"Changed", "Totals", "Delivery", "SaveLane", "Blob", "Read"} {
@@ -282,7 +282,8 @@ func TestTroubleOfTheStore(t *testing.T) {
 	}
 }
 
-// Large content is there before the event that names it, once; sealed content stays home.
+// Large content is uploaded once, before the event that names it. Sealed content is not
+// uploaded.
 func TestBlobsTravelFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -320,7 +321,7 @@ func TestBlobsTravelFirst(t *testing.T) {
 	})
 }
 
-// Whole outputs are delivered only where that is asked for.
+// Whole outputs are delivered only with WholeOutputs.
 func TestWholeOutputs(t *testing.T) {
 	for full, want := range map[bool]int{false: 1, true: 2} {
 		synctest.Test(t, func(t *testing.T) {
@@ -360,9 +361,9 @@ func TestRefusedBlob(t *testing.T) {
 	})
 }
 
-// Passing trouble of the server that meets every session is no session's own: no lane is
-// held for it, and the acknowledgements of before prove nothing. What was delivered since
-// does (TestServerFailsOverOneSession).
+// A passing fault of the server that meets every session concerns no single session: no
+// lane waits for it. Earlier acknowledgements prove nothing; later ones do
+// (TestServerFailsOverOneSession).
 func TestServerFailsOverAllSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -398,8 +399,8 @@ func TestServerFailsOverAllSessions(t *testing.T) {
 	})
 }
 
-// A row that makes the server fail, in a way that looks like passing trouble, holds its
-// own session only, and is not parked for it.
+// A row that makes the server fail, in a way that looks like passing trouble, holds only
+// its own session, and is not parked.
 func TestServerFailsOverOneSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -435,7 +436,7 @@ func TestServerFailsOverOneSession(t *testing.T) {
 	})
 }
 
-// Passing trouble of a lane that goes on past its parked row does not hide that the row
+// Passing trouble of a lane that continues past its parked row does not hide that the row
 // is parked.
 func TestTroubleOfAParkedLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

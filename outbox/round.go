@@ -7,44 +7,45 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// lane is what is known of a lane beyond what the store keeps.
+// lane is the syncer's state of a lane, beyond the state in the store.
 type lane struct {
-	// events of the next delivery while a refusal is hunted; 0: as the link allows
+	// limit is the number of events of the next delivery while a refused row is searched;
+	// 0 means as many as the link allows.
 	limit int
-	// the refused row is not above this
+	// suspect is the greatest seq that the refused row can have.
 	suspect uint64
-	// how often the mark went down on this connection
+	// rewinds counts how often the mark went down on this connection.
 	rewinds int
 	ahead   *session.Delivery
 	filing  filing
-	// of the lane's own trouble; nil: it had none
+	// backoff is for the lane's own trouble; nil if it had none.
 	backoff *schedule
 
-	// waits in a row for the lane's own trouble
+	// troubles counts consecutive waits for the lane's own trouble.
 	troubles int
-	// the last of them
+	// trouble is the cause of the last such wait.
 	trouble error
-	// passing trouble of the server met this lane, when the syncer had
-	failed bool
-	// so many acknowledgements
+	// failed is set if a passing fault of the server met this lane, when the syncer had
+	// failedAt acknowledgements.
+	failed   bool
 	failedAt uint64
-	// the stand-in of the parked row was refused as well
+	// hopeless is set if the stand-in of the parked row was refused too.
 	hopeless bool
 }
 
 // round delivers lanes in turn, several at a time.
 type round struct {
 	s *Syncer
-	// nil: everything, for ever
+	// goals is nil if the round delivers everything, without end.
 	goals   *goals
 	queue   []session.Lane
 	busy    map[session.ID]bool
 	results chan result
-	// something was delivered since the lanes were read
+	// stale is set if a delivery changed the lanes since they were read.
 	stale bool
-	// until the first waiting lane may go; 0: none waits
+	// next is the time until the first waiting lane may go; 0 if none waits.
 	next time.Duration
-	// a fault of the whole syncer: nothing more begins
+	// stop is a fault of the whole syncer: no more deliveries begin.
 	stop error
 }
 
@@ -76,8 +77,10 @@ func (s *Syncer) round(ctx context.Context, g *goals) (time.Duration, error) {
 				r.halt(errHeld)
 			}
 			r.refill(ctx)
-			if s.acks > acks || s.snap.Heartbeat.State != session.SyncRetrying { // what is tried again may fail again
-				s.works(ctx) // it takes longer than a moment
+			// a retry may fail again
+			if s.acks > acks || s.snap.Heartbeat.State != session.SyncRetrying {
+				// the round takes longer than a moment
+				s.works(ctx)
 			}
 			s.beatWhenDue(ctx)
 		}
@@ -105,7 +108,8 @@ func (r *round) refill(ctx context.Context) {
 	for i, l := range r.queue {
 		first[l.Session] = i + 1
 	}
-	queued := make([]session.Lane, len(r.queue)) // in the order of before
+	// in the earlier order
+	queued := make([]session.Lane, len(r.queue))
 	var added []session.Lane
 	for _, l := range changed {
 		if i := first[l.Session]; i > 0 {
@@ -121,7 +125,7 @@ func (r *round) refill(ctx context.Context) {
 	r.s.hurry = false
 }
 
-// admit adds l to queue if it is ready, or notes how long it waits.
+// admit adds l to queue if it is ready, or records how long it waits.
 func (r *round) admit(queue []session.Lane, l session.Lane) []session.Lane {
 	switch wait := r.s.waits(l); {
 	case stuck(l) && !r.s.passable(l) && !r.s.files(l), l.Pending() == 0:
@@ -139,8 +143,8 @@ func (r *round) admit(queue []session.Lane, l session.Lane) []session.Lane {
 	return append(queue, l)
 }
 
-// waits gives how long l has to wait. A time beyond every backoff comes from a wall clock
-// that was set back since, and counts for nothing.
+// waits returns how long l has to wait. A time beyond every backoff means that the wall
+// clock was set back, and is ignored.
 func (s *Syncer) waits(l session.Lane) time.Duration {
 	d := time.Duration(l.NextUS-s.wallUS()) * time.Microsecond
 	if s.hurry || l.NextUS == 0 || d > maxInterval {
@@ -171,7 +175,7 @@ func (r *round) halt(err error) {
 	}
 }
 
-// take judges what came of a delivery.
+// take judges the result of a delivery.
 func (r *round) take(ctx context.Context, res result) {
 	r.stale = true
 	now, err := r.s.judge(ctx, res)

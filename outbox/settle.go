@@ -9,9 +9,9 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// settle judges the server's mark, which is the only acknowledgement, up or down (O1),
-// and gives the lane as it stands after it. Only the store can fail here.
-func (s *Syncer) settle(ctx context.Context, l session.Lane, d session.Delivery, m session.Mark) (session.Lane, error) {
+// applyMark judges the server's mark, which is the only acknowledgement, up or down (O1).
+// It returns the changed lane. Its only error is one of the store.
+func (s *Syncer) applyMark(ctx context.Context, l session.Lane, d session.Delivery, m session.Mark) (session.Lane, error) {
 	now := l
 	if n := len(d.Events); n > 0 {
 		now.LastSeq = max(now.LastSeq, d.Events[n-1].Seq)
@@ -20,7 +20,8 @@ func (s *Syncer) settle(ctx context.Context, l session.Lane, d session.Delivery,
 	case m.Verdict == session.DeliveryFenced || m.Verdict == session.DeliveryForked:
 		return ruled(now, m), nil
 	case m.Seq > now.LastSeq:
-		now.Acked = min(now.Acked, now.LastSeq-1) // until it is known whether the server has the last event
+		// until it is known whether the server has the last event
+		now.Acked = min(now.Acked, now.LastSeq-1)
 		now.State = session.SyncForked
 		now.Reason = fmt.Sprintf("the server has %d events of this session and the store %d: the store is the older copy", m.Seq, now.LastSeq)
 		return now, nil
@@ -49,7 +50,7 @@ func (s *Syncer) settle(ctx context.Context, l session.Lane, d session.Delivery,
 	return now, nil
 }
 
-// ruled makes a lane what the server ruled that it is: fenced, or forked.
+// ruled returns the lane as the server ruled it: fenced, or forked.
 func ruled(l session.Lane, m session.Mark) session.Lane {
 	l.State = session.SyncForked
 	l.Reason = fmt.Sprintf("the server has another history of this session, up to event %d; ours is kept here and filed there as a fork", m.Seq)
@@ -75,7 +76,7 @@ func (s *Syncer) agrees(ctx context.Context, d session.Delivery, m session.Mark)
 	return h == m.Head, nil
 }
 
-// progress brings the lane's own affairs up to date with a delivery that was answered.
+// progress updates the lane's own state after a delivery that was answered.
 func (s *Syncer) progress(res result, now session.Lane) session.Lane {
 	r := s.lane(now.Session)
 	if n := len(res.d.Events); now.Acked == res.d.Events[n-1].Seq {
@@ -84,7 +85,8 @@ func (s *Syncer) progress(res result, now session.Lane) session.Lane {
 	if now.Acked >= r.suspect {
 		r.limit, r.suspect = 0, 0
 	}
-	if now.Acked < res.lane.Acked { // a server that was put back lost what it had filed as well
+	// a restored server has lost its filed events too
+	if now.Acked < res.lane.Acked {
 		s.refile()
 	}
 	switch {
@@ -95,7 +97,7 @@ func (s *Syncer) progress(res result, now session.Lane) session.Lane {
 	case now.Acked < res.lane.Acked && r.rewinds == 0:
 		r.rewinds++
 		s.opts.Metrics.retried(retryRewound)
-	default: // a server that says yes and takes nothing must not be asked without end
+	default: // do not ask a server without end that accepts and takes nothing
 		now.NextUS = s.wallUS() + s.hold(r, errNoRise).Microseconds()
 		now.State, now.Reason = session.SyncRetrying, errNoRise.Error()
 	}
@@ -107,7 +109,7 @@ func (s *Syncer) progress(res result, now session.Lane) session.Lane {
 
 var errNoRise = errors.New("the server's mark does not rise")
 
-// hold makes a lane wait for a trouble of its own that only time can cure.
+// hold makes a lane wait for trouble of its own that only time can fix.
 func (s *Syncer) hold(r *lane, trouble error) time.Duration {
 	r.troubles++
 	r.trouble = trouble
@@ -128,15 +130,17 @@ func (s *Syncer) tell(l session.Lane) {
 	}
 }
 
-// save keeps a lane and what the lanes add up to.
+// save keeps a lane and updates the sums over all lanes.
 func (s *Syncer) save(ctx context.Context, before, now session.Lane) error {
 	if err := s.opts.Source.SaveLane(ctx, now); err != nil {
 		return &storeTrouble{err}
 	}
 	s.chores.keep(now)
-	delta := now.Acked - before.Acked // wraps around when the mark goes down
+	// wraps around when the mark goes down
+	delta := now.Acked - before.Acked
 	if over(now) {
-		s.link.surplus -= int64(delta) // what the server has is as it was
+		// the events on the server did not change
+		s.link.surplus -= int64(delta)
 		s.update(func(n *Snapshot) { n.Unknown = max(0, s.link.surplus) })
 	}
 	s.link.acked += delta

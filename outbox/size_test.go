@@ -9,8 +9,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Batches grow while they are quick, up to what memory allows, and the backlog takes few
-// of them.
+// Batches grow while they are quick, up to the memory limit, and the backlog takes few of
+// them.
 func TestBatchesGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -30,7 +30,7 @@ func TestBatchesGrow(t *testing.T) {
 	})
 }
 
-// Batches that are slow stop growing, and ones that are too slow shrink.
+// Slow batches stop growing, and very slow ones shrink.
 func TestBatchesShrink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -52,7 +52,7 @@ func TestBatchesShrink(t *testing.T) {
 	})
 }
 
-// A link on which a batch never ends in time is left with smaller ones until one does.
+// On a link on which batches time out, batches shrink until one passes.
 func TestBatchesThatTimeOutShrinkUntilOnePasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()

@@ -8,30 +8,31 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Snapshot is how a syncer stands. It is a copy.
+// Snapshot is the state of a syncer. It is a copy.
 type Snapshot struct {
 	Heartbeat session.Heartbeat
-	// as of the last heartbeat
+	// Backlog holds the pending events at the last heartbeat.
 	Backlog session.Backlog
 	Lanes   map[session.SyncState]int
 
-	// this process drains
+	// Leader is set if this process drains.
 	Leader bool
-	// the server answered the last call
+	// Up is set if the server answered the last call.
 	Up bool
-	// events of this device that the server has and the store does not
+	// Unknown is the number of events of this device that the server has and the store
+	// does not.
 	Unknown int64
-	// lanes, as of the last heartbeat
+	// Total is the number of lanes at the last heartbeat.
 	Total int
-	// of the wait that goes on; 0: none does
+	// Backoff is the length of the current wait; 0 if there is none.
 	Backoff time.Duration
-	// events that the store has for delivery, acknowledged or not
+	// Enqueued is the number of the store's events for delivery, acknowledged or not.
 	Enqueued uint64
-	// the oldest pending event is older than sync.late_after
+	// Late is set if the oldest pending event is older than sync.late_after.
 	Late bool
 }
 
-// State is what a person has to know first.
+// State returns the worst state of the connection and the lanes.
 func (n Snapshot) State() session.SyncState {
 	var lanes []session.SyncState
 	for state, count := range n.Lanes {
@@ -42,8 +43,9 @@ func (n Snapshot) State() session.SyncState {
 	return session.WorstSync(n.Heartbeat, n.Backlog.Events, lanes...)
 }
 
-// Look makes a snapshot of what a store keeps, for those who only look: of all its lanes
-// those that are not synced are listed, and what they acknowledged is given by Remote.
+// Look makes a snapshot from the store, for processes that do not drain. lanes are the
+// lanes that are not synced, total is the number of all lanes, and acked the acknowledged
+// events by Remote.
 func Look(h session.Heartbeat, lanes []session.Lane, b session.Backlog, total int, acked map[string]uint64) Snapshot {
 	n := Snapshot{Heartbeat: h, Backlog: b, Lanes: map[session.SyncState]int{}, Total: total, Enqueued: enqueued(acked, b)}
 	for _, l := range lanes {
@@ -64,7 +66,7 @@ func laneState(l session.Lane) session.SyncState {
 	return session.SyncSynced
 }
 
-// Snapshot gives a copy of how the syncer stands.
+// Snapshot returns a copy of the syncer's state.
 func (s *Syncer) Snapshot() Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,13 +89,13 @@ func (s *Syncer) update(f func(n *Snapshot)) {
 
 func (s *Syncer) lead(yes bool) { s.update(func(n *Snapshot) { n.Leader = yes }) }
 
-// attempted notes that the server is about to be called.
+// attempted records that the server is about to be called.
 func (s *Syncer) attempted() {
 	us := s.wallUS()
 	s.update(func(n *Snapshot) { n.Heartbeat.AttemptUS, n.Heartbeat.NextUS, n.Backoff = us, 0, 0 })
 }
 
-// greeted notes a server that answers.
+// greeted records that the server answers.
 func (s *Syncer) greeted(h session.Hello) {
 	s.link.up = true
 	s.update(func(n *Snapshot) {
@@ -102,16 +104,16 @@ func (s *Syncer) greeted(h session.Hello) {
 	})
 }
 
-// noteLanes counts the lanes that may have something to deliver, and those that need a
-// person although they have nothing.
+// noteLanes counts the lanes that may have events to deliver, and those that need a
+// person although they have none.
 func (s *Syncer) noteLanes(changed []session.Lane) {
 	counts := map[session.SyncState]int{}
 	pending := map[session.ID]bool{}
-	s.again = ""
+	s.retryReason = ""
 	for _, l := range changed {
 		counts[laneState(l)]++
 		if l.State == session.SyncRetrying {
-			s.again = cmp.Or(s.again, l.Reason)
+			s.retryReason = cmp.Or(s.retryReason, l.Reason)
 		}
 		pending[l.Session] = true
 	}
@@ -123,7 +125,7 @@ func (s *Syncer) noteLanes(changed []session.Lane) {
 	s.update(func(n *Snapshot) { n.Lanes = counts })
 }
 
-// acknowledged notes a delivery that the server answered for.
+// acknowledged records a delivery that raised the mark.
 func (s *Syncer) acknowledged(ctx context.Context, res result, now session.Lane) {
 	if now.Acked <= res.lane.Acked {
 		return
@@ -137,7 +139,7 @@ func (s *Syncer) acknowledged(ctx context.Context, res result, now session.Lane)
 	}
 }
 
-// works notes that delivery makes progress and is not at its end.
+// works records that delivery makes progress and is not at its end.
 func (s *Syncer) works(ctx context.Context) {
 	s.ill = false
 	if s.snap.Heartbeat.State != session.SyncPending {
@@ -145,19 +147,20 @@ func (s *Syncer) works(ctx context.Context) {
 	}
 }
 
-// settled notes a pass that left nothing that could be delivered.
+// settled records a pass after which no event can be delivered now.
 func (s *Syncer) settled(ctx context.Context, next time.Duration) {
 	s.ill = false
 	s.backoff.reset()
 	n := s.Snapshot()
-	if n.Backlog.Events > 0 || len(n.Lanes) > 1 { // one is the state synced
+	// the first state is synced
+	if n.Backlog.Events > 0 || len(n.Lanes) > 1 {
 		s.refresh(ctx)
 		n = s.Snapshot()
 	}
 	state, reason := session.SyncSynced, ""
 	switch {
 	case n.Lanes[session.SyncRetrying] > 0:
-		state, reason = session.SyncRetrying, "some sessions are tried again later: "+s.again
+		state, reason = session.SyncRetrying, "some sessions are tried again later: "+s.retryReason
 	case n.Backlog.Events > 0:
 		state = session.SyncPending
 	default:
@@ -166,7 +169,7 @@ func (s *Syncer) settled(ctx context.Context, next time.Duration) {
 	s.stand(ctx, state, reason, next)
 }
 
-// succeeded notes when the server last acknowledged, or said that there is nothing to.
+// succeeded records when the server last acknowledged, or had no pending events.
 func (s *Syncer) succeeded(at time.Time) {
 	us := at.UnixMicro()
 	s.update(func(n *Snapshot) { n.Heartbeat.LastUS = max(n.Heartbeat.LastUS, us) })

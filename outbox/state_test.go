@@ -35,8 +35,8 @@ func TestPendingWhileABacklogIsDelivered(t *testing.T) {
 	})
 }
 
-// Another process pauses: it is asked for, and where that cannot be read delivery goes
-// on.
+// The syncer asks whether another process paused delivery. If that cannot be read,
+// delivery continues.
 func TestPausedByAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -101,7 +101,7 @@ func TestDrainEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// A drain is a barrier: it ends although commits never do.
+// A drain delivers the events from before its start: it ends although commits never do.
 func TestDrainIsABarrier(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -127,7 +127,7 @@ func TestDrainIsABarrier(t *testing.T) {
 	})
 }
 
-// loose is a server whose errors break the promise of Remote.
+// loose is a server whose errors break the contract of Remote.
 type loose struct {
 	*server
 	err error
@@ -135,7 +135,7 @@ type loose struct {
 
 func (l loose) Hello(context.Context, string) (session.Hello, error) { return session.Hello{}, l.err }
 
-// An error that is no fault parks nothing and is taken for what it most likely is.
+// An error that is no fault parks no row and is treated as its most likely cause.
 func TestErrorsThatAreNoFault(t *testing.T) {
 	for err, want := range map[error]session.SyncState{
 		errors.New("strange"):                            session.SyncRetrying,
@@ -152,7 +152,7 @@ func TestErrorsThatAreNoFault(t *testing.T) {
 	}
 }
 
-// A mark that cannot be ours: too high, or of another chain.
+// A mark that is too high, or of another chain, forks the lane.
 func TestMarksOfAnotherHistory(t *testing.T) {
 	for what, answer := range map[string]func(m *session.Mark){
 		"older copy":      func(m *session.Mark) { m.Seq = 99 },
@@ -172,9 +172,9 @@ func TestMarksOfAnotherHistory(t *testing.T) {
 				}
 				acked := uint64(3)
 				switch what {
-				case "event 2": // which the server says to have in another form
+				case "event 2": // the server claims to have it in another form
 					acked = 1
-				case "older copy": // of which the server has all
+				case "older copy": // the server has all of it
 					acked = 4
 				}
 				if l := f.lane(name(0)); l.Acked != acked || l.State != session.SyncForked {
@@ -188,7 +188,7 @@ func TestMarksOfAnotherHistory(t *testing.T) {
 	}
 }
 
-// The store cannot be read to compare: nothing is forked for that.
+// If the store cannot be read to compare, no lane is forked.
 func TestHashThatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := drained(t, 1, 3)
@@ -210,8 +210,8 @@ func TestHashThatCannotBeRead(t *testing.T) {
 	})
 }
 
-// Two servers behind one address, of which one is older: the lane is not sent to and fro
-// without end.
+// Two servers answer behind one address, and one is older: the lane is not sent to and
+// fro without end.
 func TestMarksThatGoUpAndDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -239,7 +239,7 @@ func TestMarksThatGoUpAndDown(t *testing.T) {
 	})
 }
 
-// A person gives a parked row up: a stand-in takes its place, and nothing is parked after
+// A person gives a parked row up: a stand-in takes its place, and no row is parked after
 // it.
 func TestDroppedRow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -267,14 +267,14 @@ func TestDroppedRow(t *testing.T) {
 	})
 }
 
-// summed is a store whose lanes nobody may list.
+// summed is a store whose lanes may not be listed.
 type summed struct{ *store }
 
 func (s summed) Lanes(context.Context) ([]session.Lane, error) {
 	return nil, errors.New("every lane was listed")
 }
 
-// Lanes are not listed to add them up.
+// The syncer adds lanes up without listing them.
 func TestStoreThatAddsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := summed{newStore()}, newServer()
@@ -290,7 +290,7 @@ func TestStoreThatAddsUp(t *testing.T) {
 	})
 }
 
-// Paused in the middle of a backlog: what is in flight ends, and nothing else begins.
+// After a pause in the middle of a backlog, deliveries in flight end and no other begins.
 func TestPauseInABacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -337,7 +337,7 @@ func TestLanesAreCountedAnew(t *testing.T) {
 	})
 }
 
-// The count of what was committed does not jump when a server appears for the first time.
+// The count of committed events does not jump when a server appears for the first time.
 func TestEnqueuedDoesNotJump(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := drained(t, 3, 10)
@@ -380,7 +380,7 @@ func TestPausedInTheMiddle(t *testing.T) {
 	})
 }
 
-// What ends with the context of its caller is no fault of the server.
+// The end of the caller's context is no fault of the server.
 func TestSettleEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -393,8 +393,7 @@ func TestSettleEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// A server that has a single event more than the store shows that the store is an older
-// copy.
+// If the server has even one event more than the store, the store is an older copy.
 func TestStoreIsTheOlderCopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := drained(t, 1, 3)

@@ -9,41 +9,41 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Syncer delivers what a store has pending to a server. One at a time drains a store.
-// Wake, Kick and Snapshot may be called by anybody at any time; Run, Drain, Settle and
-// File one at a time.
+// Syncer delivers the pending events of a store to a server. Only one Syncer at a time
+// may drain a store. Wake, Kick and Snapshot may be called at any time by any goroutine;
+// Run, Drain, Settle and File one at a time.
 type Syncer struct {
 	opts Options
-	// a local commit
+	// wake signals a local commit.
 	wake chan struct{}
-	// a reason not to wait any longer
+	// kick signals a reason to stop waiting.
 	kick chan struct{}
 
-	// What follows belongs to Run, Drain, Settle and File.
+	// The following fields belong to Run, Drain, Settle and File.
 
 	link link
-	// what is known about lanes beyond what the store keeps
+	// lanes holds the state of lanes beyond the state in the store.
 	lanes   map[session.ID]*lane
 	size    size
 	backoff *schedule
-	// the last state was a fault, and nothing was delivered since
+	// ill is set if the last state was a fault, and no event was delivered since.
 	ill bool
-	// the next look at lanes does not mind their waits
+	// hurry makes the next look at lanes ignore their waits.
 	hurry  bool
 	beatAt time.Time
 	chores chores
-	// by OnState; empty: nothing yet
+	// told is the last state that OnState was called with; empty if there was none.
 	told session.SyncState
-	// deliveries that were acknowledged
+	// acks counts acknowledged deliveries.
 	acks uint64
-	// why a session is tried again later
-	again string
+	// retryReason is why a session is tried again later.
+	retryReason string
 
 	mu   sync.Mutex
 	snap Snapshot
 }
 
-// New makes a Syncer, which does nothing yet.
+// New makes a Syncer. It starts no work.
 func New(o Options) *Syncer {
 	o = o.withDefaults()
 	s := &Syncer{
@@ -61,26 +61,28 @@ func New(o Options) *Syncer {
 	return s
 }
 
-// Wake says that this process committed something. It ends an idle wait and never
+// Wake signals that this process committed an event. It ends an idle wait and never
 // shortens a backoff.
 func (s *Syncer) Wake() { poke(s.wake) }
 
-// Kick cuts a backoff short: somebody asked, the network changed, or the machine woke up.
-// What the server asked for is still waited for.
+// Kick ends a backoff early: a person asked, the network changed, or the machine woke up.
+// A wait that the server asked for continues.
 func (s *Syncer) Kick() { poke(s.kick) }
 
 func poke(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
-	default: // it is poked already
+	default: // there is a signal already
 	}
 }
 
-// Run drains until ctx ends, whose error it returns. No fault of server or store ends it.
+// Run drains until ctx ends, and returns the error of ctx. No fault of server or store
+// ends it.
 func (s *Syncer) Run(ctx context.Context) error {
 	s.lead(true)
 	defer s.leave(ctx)
-	s.refresh(ctx) // the first attempt may take its time, and what waits must not seem gone meanwhile
+	// the first attempt may be slow, and pending events must not seem gone meanwhile
+	s.refresh(ctx)
 	for ctx.Err() == nil {
 		s.turn(ctx)
 	}
@@ -96,7 +98,7 @@ func (s *Syncer) turn(ctx context.Context) {
 	}
 	next, err := s.pass(ctx, nil)
 	switch {
-	case ctx.Err() != nil, errors.Is(err, errHeld): // the next turn sees why
+	case ctx.Err() != nil, errors.Is(err, errHeld): // the next turn sees the cause
 	case err != nil:
 		s.rest(ctx, s.failed(ctx, err), s.kick, nil)
 	default:
@@ -104,10 +106,10 @@ func (s *Syncer) turn(ctx context.Context) {
 	}
 }
 
-// Drain delivers what is pending when it begins, and returns when all of it is
-// acknowledged. A fault of the server ends it with its Code: ErrOffline, ErrRemoteAuth,
-// ErrRemoteOld or ErrOtherRemote; while delivery is paused it returns ErrSyncOff. Lanes
-// that wait for a person end it with ErrParked, ErrFenced or ErrForked after everything
+// Drain delivers the events that are pending when it begins, and returns when all of them
+// are acknowledged. A fault of the server ends it with ErrOffline, ErrRemoteAuth,
+// ErrRemoteOld or ErrOtherRemote. While delivery is paused it returns ErrSyncOff. If
+// lanes wait for a person, it returns ErrParked, ErrFenced or ErrForked after everything
 // else is delivered.
 func (s *Syncer) Drain(ctx context.Context) error {
 	s.hurry = true
@@ -138,7 +140,7 @@ func (s *Syncer) Drain(ctx context.Context) error {
 
 const heldReason = "a person paused delivery"
 
-// errPaused is what a person sees who asks for a delivery meanwhile.
+// errPaused is the error for a person who requests a delivery meanwhile.
 func errPaused() error {
 	return &session.Error{Code: session.ErrSyncOff, Message: "delivery is paused and everything is kept", Next: session.Do(session.MoveSyncUnpause, "")}
 }
@@ -146,8 +148,7 @@ func errPaused() error {
 // errHeld ends a round because a person paused delivery.
 var errHeld = errors.New("delivery is paused")
 
-// held reports whether a person paused delivery. Where that cannot be read, delivery goes
-// on.
+// held reports whether a person paused delivery. It returns false if that cannot be read.
 func (s *Syncer) held(ctx context.Context) bool {
 	if s.opts.Paused == nil {
 		return false
@@ -156,8 +157,8 @@ func (s *Syncer) held(ctx context.Context) bool {
 	return err == nil && held
 }
 
-// pass connects where that is needed and delivers what is ready. next is how long the
-// first lane that waits has to wait; 0: none does.
+// pass connects if needed and delivers the lanes that are ready. next is the wait of the
+// first waiting lane; 0 if none waits.
 func (s *Syncer) pass(ctx context.Context, g *goals) (next time.Duration, err error) {
 	if err := s.connect(ctx); err != nil {
 		return 0, err
@@ -165,13 +166,13 @@ func (s *Syncer) pass(ctx context.Context, g *goals) (next time.Duration, err er
 	return s.round(ctx, g)
 }
 
-// failed notes a fault that stops the whole syncer, and gives how long to wait. An outage
-// writes to no lane: it counts no attempt (O2).
+// failed records a fault that stops the whole syncer, and returns how long to wait. It
+// writes to no lane, so an outage counts no attempt (O2).
 func (s *Syncer) failed(ctx context.Context, err error) time.Duration {
 	delay := s.backoff.next
 	if state, _, _ := stateOf(err); s.link.up && state == session.SyncOffline {
-		// Whoever had a connection to the server comes back at the same moment: spread
-		// them.
+		// All clients lose their connection to the server at the same moment: spread
+		// their return.
 		delay = func() time.Duration { return jitter(reconnectSpan, s.opts.Rand) }
 	}
 	d := delay()
@@ -179,16 +180,17 @@ func (s *Syncer) failed(ctx context.Context, err error) time.Duration {
 	return d
 }
 
-// note leaves the connection, and says why and for how long. The next attempt makes a new
-// one: after a failover, or where somebody mended a name, the address leads elsewhere,
-// and one that stands would not.
+// note ends the connection, and records the reason and the wait. The next attempt makes a
+// new connection: after a failover or a corrected name the address leads to another
+// server.
 func (s *Syncer) note(ctx context.Context, err error, wait time.Duration) {
 	state, class, reason := stateOf(err)
 	s.link.up = false
 	s.opts.Remote.Reset()
 	s.ill = true
 	for _, r := range s.lanes {
-		r.ahead = nil // an outage may be long
+		// an outage may be long
+		r.ahead = nil
 	}
 	s.opts.Metrics.failed(class)
 	s.stand(ctx, state, reason, wait)

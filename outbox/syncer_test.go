@@ -31,7 +31,7 @@ func fail(t *testing.T, findings []string) {
 	}
 }
 
-// FR-053: everything that is pending reaches the server, in order, once.
+// FR-053: every pending event reaches the server, in order, once.
 func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -57,8 +57,8 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// FR-051: each class of fault has its state and its code, stops everything, touches no
-// lane and lets the syncer catch up when it is over.
+// FR-051: each class of fault has its state and its code and stops every lane. It changes
+// no lane, and the syncer catches up when it is over.
 func TestFaultsOfTheServer(t *testing.T) {
 	for _, c := range []struct {
 		class session.SyncFaultClass
@@ -107,7 +107,7 @@ func TestFaultsOfTheServer(t *testing.T) {
 	}
 }
 
-// running starts Run and gives a stop that waits for its end.
+// running starts Run and returns a stop that waits for its end.
 func running(t *testing.T, s *outbox.Syncer) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -122,7 +122,8 @@ func running(t *testing.T, s *outbox.Syncer) (stop func()) {
 	}
 }
 
-// FR-050: a commit of this process is delivered at once, one of another within a poll.
+// FR-050: a commit of this process is delivered at once, one of another process within a
+// poll.
 func TestRunFollowsCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
@@ -143,8 +144,8 @@ func TestRunFollowsCommits(t *testing.T) {
 	})
 }
 
-// O3: lanes that wait keep their turn however often they are read again: one with a long
-// backlog never goes twice before another that is ready.
+// O3: waiting lanes keep their turn when they are read again: a lane with a long backlog
+// never goes twice before another lane that is ready.
 func TestLanesTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()

@@ -10,8 +10,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// What a process that delivers says of itself is the error of whoever waits for it, once
-// it tried since.
+// The state of a process that delivers is the error of a process that waits for it, if it
+// has tried since.
 func TestTrouble(t *testing.T) {
 	since := time.UnixMicro(1_000)
 	tried := func(state session.SyncState) session.Heartbeat {
@@ -50,8 +50,7 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
-// What another process met is told with the next step that suits it, as by the one that
-// met it.
+// Trouble that another process met has the same hint as in that process.
 func TestTroubleOfAnotherProcess(t *testing.T) {
 	for state, want := range map[string]string{"28P01": "password", "": "certificate", "3D000": "database", "42704": "behind the ?", "3F000": "[migrate]"} {
 		f, at := &session.SyncFault{Class: session.FaultAuth, SQLState: state, Cause: errors.New("no")}, session.SyncAuthFailed

@@ -6,8 +6,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// work shows what was done in a store, which other processes did: so all of it is read
-// from there, and a histogram has the buckets that they counted in.
+// work returns a collector of the work done in a store. Other processes did that work, so
+// all counts come from the store, and the histogram has the buckets that they counted in.
 func (m *Metrics) work() reader {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
@@ -41,7 +41,7 @@ func (m *Metrics) work() reader {
 	}}
 }
 
-// phaseHistogram adds up the buckets, as Prometheus wants them.
+// phaseHistogram adds up the buckets, because those of Prometheus are cumulative.
 func phaseHistogram(desc *prometheus.Desc, phase session.ResumePhase, times map[int]session.PhaseBucket) prometheus.Metric {
 	var n uint64
 	var sum float64

@@ -16,8 +16,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// A device is added, delivers, is revoked, is out at once, and comes back with its
-// sessions.
+// A device is added, delivers, is revoked, loses its connections at once, and comes back
+// with its sessions.
 func TestDevices(t *testing.T) {
 	s := commonSite(t)
 	name := "laptop_" + strings.ToLower(rand.Text()[:10])
@@ -68,8 +68,7 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// A device whose password is over by a date that somebody set is listed as such, and gets
-// one that holds.
+// A device whose password has expired is listed as such, and gets one that is valid.
 func TestExpiredDevice(t *testing.T) {
 	s := commonSite(t)
 	name := "laptop_" + strings.ToLower(rand.Text()[:10])
@@ -100,8 +99,8 @@ func TestExpiredDevice(t *testing.T) {
 	}
 }
 
-// A device whose name begins like a role of ours, and that never delivered, comes back
-// too.
+// A revoked device that never delivered comes back even if its name begins like a role of
+// acode.
 func TestDeviceNamedLikeOurs(t *testing.T) {
 	s := commonSite(t)
 	name := "acode_" + strings.ToLower(rand.Text()[:10])
@@ -117,7 +116,7 @@ func TestDeviceNamedLikeOurs(t *testing.T) {
 	}
 }
 
-// Who looks after the server may deliver from a machine too, without being a device.
+// The operator of the server may deliver from a machine too, without being a device.
 func TestOperatorIsNotRevoked(t *testing.T) {
 	s := commonSite(t)
 	for _, address := range []string{s.role("acode_owner"), s.url} {
@@ -134,8 +133,8 @@ func TestOperatorIsNotRevoked(t *testing.T) {
 	}
 }
 
-// An operator who is no superuser ends the connections of a revoked device as well, and
-// is no member of it afterwards.
+// An operator who is no superuser ends the connections of a revoked device too, and is no
+// member of its role afterwards.
 func TestRevokeByOwner(t *testing.T) {
 	s := commonSite(t)
 	owner := s.role("acode_owner")
@@ -164,7 +163,7 @@ func TestRevokeByOwner(t *testing.T) {
 	}
 }
 
-// What is missing is said: the password, the database.
+// The hint names the missing part: the password, the database.
 func TestAdminHints(t *testing.T) {
 	given := make(chan string, 1)
 	u, err := url.Parse(commonSite(t).url)
@@ -216,8 +215,8 @@ func find(t *testing.T, s *site, name string) remote.Device {
 	return remote.Device{}
 }
 
-// The server keeps what proves a password, not the password: as its own function makes
-// it.
+// The server stores a verifier of the password, as its own function makes it, and not the
+// password.
 func TestScram(t *testing.T) {
 	server := pgtest.New(t, pgtest.Options{Scram: true})
 	address := server.URL("postgres", "postgres")
@@ -239,9 +238,9 @@ func TestScram(t *testing.T) {
 	}
 }
 
-// A month that stays keeps what later months have of its sessions, and no other: half a
-// chain would be called wrong. What a machine that never came back left to verify and to
-// project, the administrator does.
+// A month that stays keeps later months with events of its sessions, and no others: half
+// a chain would count as wrong. The administrator verifies and projects events that a
+// machine left behind.
 func TestPruneAfterMachineThatIsGone(t *testing.T) {
 	s := newSite(t)
 	gone, r := s.open(s.role("acode_writer")), s.open(s.role("acode_writer"))
@@ -299,7 +298,8 @@ func TestPruneAfterMachineThatIsGone(t *testing.T) {
 	whole(3)
 }
 
-// How old a month is, the clock says that dated its events, and not the administrator's.
+// The age of a month depends on the server's clock, which dated its events, and not on
+// the administrator's.
 func TestPruneByTheServersClock(t *testing.T) {
 	s := newSite(t)
 	r := s.open(s.role("acode_writer"))
@@ -323,7 +323,7 @@ func TestPruneByTheServersClock(t *testing.T) {
 	}
 }
 
-// What an administrator sees adds up.
+// The numbers of the status add up.
 func TestStatus(t *testing.T) {
 	s := newSite(t)
 	r := s.open(s.role("acode_writer"))
@@ -355,10 +355,10 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// monthsAgo is how long ago that was.
+// monthsAgo returns the time since the same day n months ago.
 func monthsAgo(n int) time.Duration { return time.Since(time.Now().AddDate(0, -n, 0)) }
 
-// age moves what was received in this month to one that is over.
+// age moves the events that were received in this month to an earlier one.
 func (s *site) age(months int) {
 	s.t.Helper()
 	s.exec(fmt.Sprintf(`SET session_replication_role = replica;
@@ -368,7 +368,7 @@ func (s *site) age(months int) {
 		UPDATE acode.events SET received_at = m + interval '1 day' WHERE received_at > now() - interval '1 day'; END $$`, months))
 }
 
-// Pruning drops months; the chains that are left verify, and go on.
+// Prune drops months; the remaining chains verify, and continue.
 func TestPrune(t *testing.T) {
 	s := newSite(t)
 	r := s.open(s.role("acode_writer"))
@@ -415,13 +415,13 @@ func TestPrune(t *testing.T) {
 	if h, err := r.Hello(t.Context(), device); err != nil || h.Events != 14 {
 		t.Errorf("Hello after it: got %+v, %v, want 14 events, pruned ones included", h, err)
 	}
-	// What was pruned may be sent again, as by a store that lost its acknowledgements,
-	// and goes on.
+	// A store that lost its acknowledgements may send pruned events again, and continues.
 	long.grow(1)
 	if m, err := r.Deliver(t.Context(), long.from(1, 11)); err != nil || m.Verdict != session.DeliveryTaken || m.Inserted != 1 || m.Duplicate != 10 {
 		t.Errorf("Deliver of a pruned chain: got %+v, %v", m, err)
 	}
-	// Of a chain that was pruned whole the head's hash is left, and tells another chain.
+	// Of a chain that was pruned whole the head's hash is left, and detects another
+	// chain.
 	if m, err := r.Deliver(t.Context(), short.split(2).grow(4).from(1, 6)); err != nil || m.Verdict != session.DeliveryForked || m.Seq != 4 || m.Inserted != 0 {
 		t.Errorf("Deliver of another chain than the pruned one: got %+v, %v, want it forked", m, err)
 	}

@@ -12,11 +12,11 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// MaxChunkBytes bounds what one call sends of a blob, compressed.
+// MaxChunkBytes limits the compressed bytes of a blob that one call sends.
 const MaxChunkBytes = 1 << 20
 
-// MissingBlobs gives those of hashes, in hex, that the server does not have whole of this
-// role.
+// MissingBlobs returns the hashes, in hex, whose content the server does not have whole
+// of this role.
 func (s *Server) MissingBlobs(ctx context.Context, hashes []string) ([]string, error) {
 	wanted := make([][]byte, len(hashes))
 	for i, h := range hashes {
@@ -40,10 +40,10 @@ func parseHash(s string) ([]byte, error) {
 	return b, nil
 }
 
-// PutBlob stores content of size bytes under its SHA-256 in hex, as a zstd stream in
-// chunks of at most MaxChunkBytes, each a call of its own. It may be done again after any
-// failure: chunks that are there are not sent again. Content that is not what hash and
-// size say is refused before it is declared whole.
+// PutBlob stores content of size bytes under its SHA-256 in hex. It sends a zstd stream
+// in chunks of at most MaxChunkBytes, each in its own call. It may be repeated after any
+// failure, and then sends only the missing chunks. PutBlob refuses content that does not
+// match hash and size before it declares the blob whole.
 func (s *Server) PutBlob(ctx context.Context, hash string, size int64, content io.Reader) error {
 	sum, err := parseHash(hash)
 	if err != nil {
@@ -77,16 +77,17 @@ type upload struct {
 	server *Server
 	hash   []byte
 	chunk  []byte
-	// of the chunk that is being filled
+	// n is the number of the chunk that is being filled.
 	n int
-	// of the chunks before it, one after the other
+	// sums holds the sums of the earlier chunks, one after the other.
 	sums []byte
-	// sums of what the server has by number; nil: not asked yet
+	// there holds the sums of the server's chunks by number; nil until they were
+	// requested.
 	there  map[int]session.Hash
 	failed error
 }
 
-// Write takes a part of the stream. The last chunk, be it full, waits for finish.
+// Write takes a part of the stream. finish sends the last chunk, even if it is full.
 func (u *upload) Write(p []byte) (int, error) {
 	total := len(p)
 	for len(p) > 0 && u.failed == nil {
@@ -100,7 +101,7 @@ func (u *upload) Write(p []byte) (int, error) {
 	return total - len(p), u.failed
 }
 
-// send sends a chunk that is not the last one, unless it is there.
+// send sends a chunk that is not the last one, unless the server has it.
 func (u *upload) send() error {
 	if u.there == nil {
 		if err := u.ask(); err != nil {
@@ -115,7 +116,7 @@ func (u *upload) send() error {
 	return u.server.ask(u.ctx, nil, nil, c)
 }
 
-// ask asks which chunks the server has.
+// ask requests the sums of the chunks that the server has.
 func (u *upload) ask() error {
 	u.there = map[int]session.Hash{}
 	var n int
@@ -124,7 +125,7 @@ func (u *upload) ask() error {
 		call{`SELECT n, sum FROM acode.blob_sums($1)`, []any{u.hash}})
 }
 
-// put gives the call that stores the chunk, and begins the next one.
+// put returns the call that stores the chunk, and begins the next one.
 func (u *upload) put() (sum session.Hash, c call) {
 	sum = sha256.Sum256(u.chunk)
 	c = call{`SELECT acode.put_chunk($1, $2, $3, $4)`, []any{u.hash, int32(u.n), sum[:], u.chunk}}

@@ -18,7 +18,8 @@ import (
 
 func blob(size int) (hash string, content []byte) {
 	content = make([]byte, size)
-	_, _ = rand.NewChaCha8([32]byte{1}).Read(content) // it never fails, and does not compress
+	// it never fails, and does not compress
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(content)
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:]), content
 }
@@ -43,7 +44,7 @@ func (s *site) fetch(t *testing.T, hash string) []byte {
 	return plain
 }
 
-// Content travels whole, whatever its size, and once.
+// Content of any size arrives whole, and is sent once.
 func TestPutBlob(t *testing.T) {
 	s := newSite(t)
 	r := s.open(s.role("acode_writer"))
@@ -77,7 +78,7 @@ func TestPutBlob(t *testing.T) {
 	}
 }
 
-// failing gives an error after its content.
+// failing returns an error after its content.
 type failing struct{ io.Reader }
 
 var errRead = errors.New("disk trouble")
@@ -90,8 +91,8 @@ func (f failing) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A transfer that broke off goes on where it was; one that is not what its name says is
-// never whole.
+// A transfer that broke off continues where it was; content that does not match its name
+// is never whole.
 func TestPutBlobAgain(t *testing.T) {
 	s := newSite(t)
 	r := s.open(s.role("acode_writer"))

@@ -12,8 +12,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// S2: through a pooler in transaction mode everything works as without, and no setting is
-// left on a connection that others get.
+// S2: through a pooler in transaction mode every call works, and no setting stays on a
+// connection that other clients get.
 func TestThroughBouncer(t *testing.T) {
 	address := pgtest.Bouncer(t, pgtest.Database(t))
 	if _, err := remote.Migrate(t.Context(), options(address), nil); err != nil {
@@ -68,7 +68,7 @@ func deliverMixed(t *testing.T, r *remote.Server) error {
 	return nil
 }
 
-// S1: however deliveries of one session meet, with repeats, each event is there once.
+// S1: with concurrent and repeated deliveries of one session, each event is there once.
 func TestAtOnce(t *testing.T) {
 	s := commonSite(t)
 	mine := s.role("acode_writer")

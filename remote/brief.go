@@ -11,9 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// brief says in a few words what kept a call from succeeding. The driver lists every
-// address that it tried, on a line each; a person who reads a status wants the first
-// reason.
+// brief shortens err to the first reason. The driver lists every address that it tried,
+// each on a line; a person who reads a status needs only one.
 func brief(err error) error {
 	text := briefly(err)
 	if text == "" || text == err.Error() {

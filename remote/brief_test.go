@@ -12,7 +12,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// A person reads one line that says what is the matter, whatever the driver tried.
+// A person reads one line with the reason, even if the driver tried several addresses.
 func TestReasonIsBrief(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

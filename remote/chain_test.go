@@ -8,8 +8,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// The chain hash in SQL equals the one in Go: the worked example of docs/format.md, and
-// texts whose length in bytes is not that in characters.
+// The chain hash in SQL equals the one in Go: for the worked example of docs/format.md,
+// and for texts with multi-byte characters.
 func TestChainHash(t *testing.T) {
 	s := commonSite(t)
 	example := session.Event{Session: "01890a5d-ac96-774b-bcce-b302099a8057", Seq: 1, TimeUS: 1893553445000000, Type: session.SessionCreated, Actor: "acode", Payload: []byte(`{"v":1}`)}

@@ -39,7 +39,7 @@ func (l *lane) send(t *testing.T, d session.Delivery, want session.Mark) {
 	}
 }
 
-// rows says what the server has.
+// rows returns a summary of the server's data.
 func (l *lane) rows() string {
 	return l.value(`SELECT (SELECT count(*) FROM acode.events) || ' ' || (SELECT count(*) FROM acode.forks) || ' '
 		|| coalesce((SELECT string_agg(session_id || last_seq::text || encode(head, 'hex'), ',' ORDER BY session_id) FROM acode.heads), '')`)
@@ -174,7 +174,7 @@ func (l *lane) filed(t *testing.T, id session.ID, want string) {
 	}
 }
 
-// What can be no delivery is refused, and took nothing.
+// A request that can be no delivery is refused and changes nothing.
 func TestRefusals(t *testing.T) {
 	s := commonSite(t)
 	conform(t, s, "malformed", func(t *testing.T, l *lane) {
@@ -234,7 +234,7 @@ func TestManyEvents(t *testing.T) {
 	})
 }
 
-// S5: what PostgreSQL's own types refuse is taken as it is.
+// S5: content that PostgreSQL's own types refuse is stored as it is.
 func TestPoison(t *testing.T) {
 	s := commonSite(t)
 	conform(t, s, "payloads", func(t *testing.T, l *lane) {
@@ -255,7 +255,7 @@ func poison() [][]byte {
 	}
 }
 
-// A server restored from a backup has a mark that went down; what it lost is sent again.
+// A server restored from a backup has a smaller mark; the missing events are sent again.
 func TestRestoredServer(t *testing.T) {
 	s := newSite(t)
 	conform(t, s, "restored", func(t *testing.T, l *lane) {

@@ -12,9 +12,9 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Hello connects where there is no connection, and asks which database this is and how
-// many events of the device it has. A server whose schema this program does not fit is a
-// fault of class unmigrated or too_new.
+// Hello connects if there is no connection. It returns the identity of the database and
+// the number of the device's events there. A server whose schema does not fit this
+// program is a fault of class unmigrated or too_new.
 func (s *Server) Hello(ctx context.Context, device string) (session.Hello, error) {
 	h := session.Hello{Remote: session.RemoteIdentity{Schema: Schema}}
 	var version, oldest int
@@ -38,8 +38,8 @@ func fits(version, oldest int) error {
 	return nil
 }
 
-// Marks lists how far the device's sessions are, by id, at most limit above after. The
-// zero ID begins.
+// Marks returns the marks of the device's sessions, by id, at most limit above after. The
+// zero ID is the start.
 func (s *Server) Marks(ctx context.Context, device string, after session.ID, limit int) ([]session.Mark, error) {
 	from, err := uuid(after)
 	if err != nil {
@@ -52,8 +52,8 @@ func (s *Server) Marks(ctx context.Context, device string, after session.ID, lim
 	return marks, s.fault(err)
 }
 
-// Deliver hands d to the server in one statement and one round trip. When it returns
-// without error, what the mark says is durable there. Doing it again changes nothing
+// Deliver sends d to the server in one statement and one round trip. When it returns
+// without error, the events up to the mark are durable there. A repeat changes nothing
 // (FR-054).
 func (s *Server) Deliver(ctx context.Context, d session.Delivery) (session.Mark, error) {
 	c, err := ingest(d)
@@ -69,17 +69,18 @@ func (s *Server) Deliver(ctx context.Context, d session.Delivery) (session.Mark,
 	return m, nil
 }
 
-// makeMonths has the server make its partitions where a delivery failed for want of one:
-// they are made with deliveries, so after a year without any there is none. The next
-// attempt finds them.
+// makeMonths has the server make its partitions if a delivery failed because one is
+// missing. Deliveries make partitions in advance, so after a year without any there is
+// none. The next attempt finds them.
 func (s *Server) makeMonths(ctx context.Context, err error) {
 	var pe *pgconn.PgError
 	if errors.As(err, &pe) && noPartition(pe) {
-		_ = s.ask(ctx, nil, nil, call{sql: `SELECT acode.maintain()`}) // the delivery's own error says what is wrong
+		// the delivery has its own error
+		_ = s.ask(ctx, nil, nil, call{sql: `SELECT acode.maintain()`})
 	}
 }
 
-// ingest makes the statement of a delivery.
+// ingest returns the statement of a delivery.
 func ingest(d session.Delivery) (call, error) {
 	id, err := uuid(d.Session)
 	if err != nil {
@@ -97,7 +98,8 @@ func ingest(d session.Delivery) (call, error) {
 		ids[i] = pgtype.UUID{Bytes: e.ID, Valid: true}
 		times[i], types[i], actors[i] = e.TimeUS, string(e.Type), e.Actor
 		epochs[i], hashes[i], payloads[i] = int64(e.Epoch), e.Hash[:], e.Payload
-		if e.Payload == nil { // empty, and not NULL
+		// empty, and not NULL
+		if e.Payload == nil {
 			payloads[i] = []byte{}
 		}
 	}
@@ -106,8 +108,8 @@ FROM acode.ingest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
 		[]any{id, d.Device, int64(first), d.Prev[:], ids, times, types, actors, epochs, hashes, payloads}}, nil
 }
 
-// contiguous gives the first seq of d, 1 where there is none, and refuses what is no run
-// of one session's events: the statement carries one session and one seq for all.
+// contiguous returns the first seq of d, or 1 if d has no events. It refuses events that
+// are not a run of one session: the statement carries one session and one seq for all.
 func contiguous(d session.Delivery) (uint64, error) {
 	if len(d.Events) == 0 {
 		return 1, nil
@@ -121,7 +123,7 @@ func contiguous(d session.Delivery) (uint64, error) {
 	return first, nil
 }
 
-// refused is a fault of what was to be sent; the server was not asked.
+// refused returns a fault of the delivery itself; the server was not called.
 func refused(err error) error {
 	return &session.SyncFault{Class: session.FaultRefused, SQLState: stateMalformed, Safe: true, Cause: err}
 }

@@ -21,26 +21,27 @@ import (
 // extends, fences or reads them.
 type Device struct {
 	Name string
-	// it may deliver, as the server's owner may, who is no device
+	// Enabled is set if the role may deliver. The server's owner may deliver too, but is
+	// no device.
 	Enabled bool
-	// its password is over, by a date that somebody set (VALID UNTIL)
+	// Expired is set if the password is past its VALID UNTIL date.
 	Expired  bool
 	Sessions int64
 	Events   int64
-	// of its last delivery; zero: never
+	// Last is the time of the last delivery; zero means never.
 	Last time.Time
 }
 
-// validDevice is what a role may be named, so that it never needs quotes, and PostgreSQL
-// has not reserved.
+// validDevice reports whether name may be the name of a role. Such a name never needs
+// quotes, and PostgreSQL has not reserved it.
 func validDevice(name string) bool {
 	return regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`).MatchString(name) && !strings.HasPrefix(name, "pg_") && name != "none" && name != "public"
 }
 
-// AddDevice makes a login role that may deliver, and gives its password, which is kept
-// nowhere. A device that was revoked comes back with a new password and its sessions. One
-// that is enabled is session.ErrUsage. A date on which the password before was over does
-// not hold for the new one.
+// AddDevice makes a login role that may deliver, and returns its password, which is
+// stored nowhere. A revoked device comes back with a new password and its sessions. An
+// enabled device is session.ErrUsage. An expired VALID UNTIL date does not apply to the
+// new password.
 func AddDevice(ctx context.Context, o Options, name string) (password string, err error) {
 	err = inTx(ctx, o, "add the device", func(a *admin, tx pgx.Tx) error {
 		there, enabled, err := a.device(ctx, tx, name)
@@ -64,7 +65,7 @@ func AddDevice(ctx context.Context, o Options, name string) (password string, er
 		if expired {
 			until = " VALID UNTIL 'infinity'"
 		}
-		// The password itself stays here: a statement may be logged.
+		// The password itself stays here: the server may log a statement.
 		if _, err := tx.Exec(ctx, fmt.Sprintf(`%s ROLE %s LOGIN PASSWORD '%s'%s`, verb, role, scram(password), until)); err != nil {
 			return err
 		}
@@ -77,8 +78,8 @@ func AddDevice(ctx context.Context, o Options, name string) (password string, er
 	return password, nil
 }
 
-// RevokeDevice takes a device's right to log in, and ends its connections. Its sessions
-// and its role stay, as they are named after it. One that is not enabled is
+// RevokeDevice takes away a device's right to log in, and ends its connections. Its role
+// stays, because its sessions are named after it. A device that is not enabled is
 // session.ErrUsage.
 func RevokeDevice(ctx context.Context, o Options, name string) error {
 	err := inTx(ctx, o, "revoke the device", func(a *admin, tx pgx.Tx) error {
@@ -102,15 +103,16 @@ func RevokeDevice(ctx context.Context, o Options, name string) error {
 	return endConnections(ctx, o, name)
 }
 
-// endConnections ends what a revoked device has open: the right to log in is asked for
-// once.
+// endConnections ends the open connections of a revoked device: the server checks the
+// right to log in only once.
 func endConnections(ctx context.Context, o Options, name string) error {
 	return inTx(ctx, o, "end the connections of the device, which can make no new ones", func(_ *admin, tx pgx.Tx) error {
 		var ours bool
 		if err := tx.QueryRow(ctx, `SELECT pg_has_role($1::text, 'USAGE')`, name).Scan(&ours); err != nil {
 			return err
 		}
-		// Only a member may end them. Who is no superuser becomes one for that.
+		// Only a member may end them. An operator who is no superuser becomes a member
+		// for that.
 		role := pgx.Identifier{name}.Sanitize()
 		if !ours {
 			if _, err := tx.Exec(ctx, `GRANT `+role+` TO CURRENT_USER`); err != nil {
@@ -125,7 +127,7 @@ func endConnections(ctx context.Context, o Options, name string) error {
 	})
 }
 
-// ListDevices lists the devices and whoever else delivered, by name.
+// ListDevices lists the devices and other roles that delivered, by name.
 func ListDevices(ctx context.Context, o Options) ([]Device, error) {
 	a, err := connect(ctx, o)
 	if err != nil {
@@ -152,8 +154,7 @@ ORDER BY 1`
 	return out, a.failed("list the devices", err)
 }
 
-// device looks a role up. A role that is not a device of ours, and a name that can be
-// none, are refused.
+// device looks a role up. It refuses a role that is no device, and an invalid name.
 func (a *admin) device(ctx context.Context, tx pgx.Tx, name string) (there, enabled bool, err error) {
 	if !validDevice(name) {
 		return false, false, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("%q can be no device's name", name), Next: session.Words("use a-z, 0-9 and _, beginning with a letter and not with pg_, at most 63; none and public are PostgreSQL's own")}
@@ -184,13 +185,14 @@ func inTx(ctx context.Context, o Options, what string, f func(*admin, pgx.Tx) er
 	return a.failed(what, pgx.BeginFunc(ctx, a.conn, func(tx pgx.Tx) error { return f(a, tx) }))
 }
 
-// scramRounds is PostgreSQL's own number.
+// scramRounds is PostgreSQL's default.
 const scramRounds = 4096
 
-// scram gives what PostgreSQL keeps of a password (RFC 5803).
+// scram returns the verifier that PostgreSQL stores for a password (RFC 5803).
 func scram(password string) string {
 	salt := make([]byte, 16)
-	_, _ = rand.Read(salt) // it never fails
+	// it never fails
+	_, _ = rand.Read(salt)
 	salted, err := pbkdf2.Key(sha256.New, password, salt, scramRounds, sha256.Size)
 	if err != nil {
 		panic("remote: PBKDF2 with fixed lengths: " + err.Error())

@@ -6,7 +6,8 @@ import (
 	"github.com/acode-dev/acode/internal/pgtest"
 )
 
-// A server whose default forgets what it acknowledged is asked to remember (FR-053).
+// A delivery is durable even if the server's default is not to wait for the disk
+// (FR-053).
 func TestDurable(t *testing.T) {
 	s := newSite(t)
 	mine := s.role("acode_writer")

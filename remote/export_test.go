@@ -16,15 +16,15 @@ func MigrateTo(ctx context.Context, o Options, files fs.FS, version int) (Migrat
 	return migrateTo(ctx, o, schema{files, version}, nil)
 }
 
-// ShowPending writes what MigrateTo would do.
+// ShowPending writes the SQL that MigrateTo would run.
 func ShowPending(ctx context.Context, o Options, files fs.FS, version int, w io.Writer) (Migrated, error) {
 	return migrateTo(ctx, o, schema{files, version}, w)
 }
 
-// Classify shows what becomes of an error.
+// Classify returns err as a fault.
 func Classify(err error) *session.SyncFault { return classify(err, scrubber{}) }
 
-// Scrub takes password out of err.
+// Scrub removes password from err.
 func Scrub(password string, err error) error {
 	return newScrubber(&pgconn.Config{Password: password}).wrap(err)
 }

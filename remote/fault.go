@@ -14,19 +14,19 @@ import (
 
 // SQLSTATEs of our own functions.
 const (
-	// the session belongs to another login role
+	// stateNotOwner means that the session belongs to another login role.
 	stateNotOwner = "AC001"
-	// what was sent cannot be a delivery
+	// stateMalformed means that the request cannot be a delivery.
 	stateMalformed = "AC004"
-	// a chunk does not fit what is there
+	// stateBlob means that a chunk does not fit the stored ones.
 	stateBlob = "AC005"
-	// the database's encoding is not UTF8
+	// stateEncoding means that the database's encoding is not UTF8.
 	stateEncoding = "AC012"
 )
 
-// classOf says whose trouble an SQLSTATE is: the whole code first, then its class, which
-// is its first two characters. What is not listed is passing trouble, which consumes
-// nothing.
+// classOf returns the class of an SQLSTATE. It looks for the whole code first, then for
+// its class, which is its first two characters. An unknown code is passing trouble, which
+// counts no attempt.
 func classOf(state string) session.SyncFaultClass {
 	switch state {
 	case "25006": // read_only_sql_transaction
@@ -37,11 +37,11 @@ func classOf(state string) session.SyncFaultClass {
 		return session.FaultAuth
 	}
 	switch state[:min(2, len(state))] {
-	case "08": // connection_exception, and what a pooler says that has no server
+	case "08": // connection_exception, also from a pooler without a server
 		return session.FaultOffline
 	case "28": // invalid_authorization_specification
 		return session.FaultAuth
-	case "42", "3D", "3F": // an object, database or schema that is not there
+	case "42", "3D", "3F": // an object, database or schema that does not exist
 		return session.FaultUnmigrated
 	case "22", "23", "54", "AC": // data, constraints, limits of a row; our functions' refusals
 		return session.FaultRefused
@@ -49,7 +49,7 @@ func classOf(state string) session.SyncFaultClass {
 	return session.FaultServer
 }
 
-// fault makes a *session.SyncFault of err; nil stays nil.
+// fault returns err as a *session.SyncFault; nil stays nil.
 func (s *Server) fault(err error) error {
 	var done *session.SyncFault
 	if err == nil || errors.As(err, &done) {
@@ -65,14 +65,16 @@ func classify(err error, clean scrubber) *session.SyncFault {
 	switch {
 	case errors.As(err, &pe):
 		f.Class, f.SQLState = classOf(pe.Code), pe.Code
-		if noPartition(pe) { // the server's own trouble
+		// the server must make the partition
+		if noPartition(pe) {
 			f.Class = session.FaultServer
 		}
 		// A connection that the server ends may have committed just before.
 		f.Safe = pe.SeverityUnlocalized == "ERROR" || errors.As(err, &ce)
 	case errors.As(err, &ce):
 		f.Safe = true
-		if untrusted(err) != nil { // whoever answers cannot show that it is the server
+		// the other end cannot prove that it is the server
+		if untrusted(err) != nil {
 			f.Class = session.FaultAuth
 		}
 	case errors.Is(err, errAnswer):
@@ -81,9 +83,9 @@ func classify(err error, clean scrubber) *session.SyncFault {
 	return f
 }
 
-// untrusted says why a server's certificate is not trusted; nil: that is not what is
-// wrong. Who compares no names, as sslmode=verify-ca does, meets the errors of a
-// certificate alone.
+// untrusted returns the reason why a server's certificate is not trusted, or nil. With
+// sslmode=verify-ca, which compares no names, the errors are those of the certificate
+// alone.
 func untrusted(err error) error {
 	var tried *tls.CertificateVerificationError
 	var authority x509.UnknownAuthorityError
@@ -99,17 +101,17 @@ func untrusted(err error) error {
 	return nil
 }
 
-// noPartition reports whether there is no partition for the month.
+// noPartition reports whether the partition of the month is missing.
 func noPartition(pe *pgconn.PgError) bool { return pe.Code == "23514" && pe.ConstraintName == "" }
 
 // errAnswer marks an answer that this program does not understand.
 var errAnswer = errors.New("the server's answer is not one that this program knows")
 
-// scrubber takes the password out of what people read. The zero value takes nothing out.
+// scrubber removes the password from texts for people. The zero value removes nothing.
 type scrubber struct{ secrets *strings.Replacer }
 
-// leastSecret is how many bytes a password has at least to be known by its value: a
-// shorter one may be part of any word.
+// leastSecret is the least length in bytes of a password that is removed: a shorter one
+// may be part of any word.
 const leastSecret = 8
 
 func newScrubber(cfg *pgconn.Config) scrubber {
@@ -127,7 +129,7 @@ func (c scrubber) text(s string) string {
 	return c.secrets.Replace(s)
 }
 
-// wrap gives err another text where its own holds the password.
+// wrap returns err, with another text if its own holds the password.
 func (c scrubber) wrap(err error) error {
 	if text := c.text(err.Error()); text != err.Error() {
 		return &scrubbed{text: text, err: err}

@@ -24,7 +24,7 @@ func wantState(t *testing.T, what string, err error, state string) {
 	}
 }
 
-// Whose trouble an SQLSTATE is (FR-051): only what is the row's fault counts an attempt.
+// FR-051: only an SQLSTATE that is the row's fault counts an attempt.
 func TestClasses(t *testing.T) {
 	for class, states := range map[session.SyncFaultClass]string{
 		session.FaultServer:     "57P01 57P02 57P03 58P01 53000 53200 53300 40001 40P01 55P03 57014 58030 XX000 XX001 25P02 25P03 0A000 26000 P0001 57000 zz",
@@ -51,8 +51,9 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// A month without partition is the server's trouble, and the row is not parked. Where
-// nobody delivered for a year all months are over, and whoever comes first has them made.
+// A missing partition is the server's trouble, and the row is not parked. If there was no
+// delivery for a year all partitions are of past months, and the next client has new ones
+// made.
 func TestMissingPartition(t *testing.T) {
 	s := newSite(t)
 	r := s.open(s.role("acode_writer"))
@@ -72,7 +73,8 @@ func TestStatementTimeout(t *testing.T) {
 	s := commonSite(t)
 	mine := s.role("acode_writer")
 	c := newChain(4)
-	if _, err := s.open(mine).Deliver(t.Context(), c.from(1, 2)); err != nil { // the first one takes its time
+	// the first call is slow
+	if _, err := s.open(mine).Deliver(t.Context(), c.from(1, 2)); err != nil {
 		t.Fatal(err)
 	}
 	r, err := remote.Open(remote.Options{URL: mine, Now: time.Now, Timeout: time.Second})
@@ -103,7 +105,7 @@ func lockHeads(t *testing.T, address string) (release func()) {
 	return func() { _ = conn.Close(context.Background()) }
 }
 
-// A context that ends breaks off the call within its deadline, whatever the network does.
+// A context that ends stops the call within its deadline, even if the network is silent.
 func TestSilence(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -124,8 +126,8 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// A call that is cut while it waits for the answer is offline and of unknown outcome; the
-// next one finds another connection.
+// A call that is cut off while it waits for the answer is offline and of unknown outcome.
+// The next one uses another connection.
 func TestCancelledWhileWaiting(t *testing.T) {
 	s := commonSite(t)
 	r := s.open(s.role("acode_writer"))
@@ -149,8 +151,8 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	}
 }
 
-// A connection whose call was broken off in front of a server that became silent does not
-// keep Close, and with it the end of the syncer.
+// A connection whose call was cancelled while the server was silent does not delay Close,
+// and with it the end of the syncer.
 func TestCloseBesideSilence(t *testing.T) {
 	s := commonSite(t)
 	direct, err := url.Parse(s.role("acode_writer"))

@@ -13,7 +13,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Hello names the database, not its address, and counts what it has of this device alone.
+// Hello names the database, not its address, and counts only the events of this device.
 func TestHello(t *testing.T) {
 	s := commonSite(t)
 	mine, theirs := s.role("acode_writer"), s.role("acode_writer")
@@ -50,8 +50,8 @@ func TestHello(t *testing.T) {
 	wantClass(t, "Deliver to a read-only server", err, session.FaultReadOnly)
 }
 
-// After a reset nothing is asked over a connection of before: the address may lead
-// elsewhere by now.
+// After a reset no call uses an earlier connection: the address may lead elsewhere by
+// now.
 func TestReset(t *testing.T) {
 	s := commonSite(t)
 	address := s.role("acode_writer")
@@ -61,7 +61,8 @@ func TestReset(t *testing.T) {
 	}
 	r := s.open(address)
 	for _, readOnly := range []bool{true, false} {
-		s.exec(fmt.Sprintf(`ALTER ROLE %s SET default_transaction_read_only = %t`, u.User.Username(), readOnly)) // of connections to come
+		// applies to new connections
+		s.exec(fmt.Sprintf(`ALTER ROLE %s SET default_transaction_read_only = %t`, u.User.Username(), readOnly))
 		if h, err := r.Hello(t.Context(), device); err != nil || h.ReadOnly != readOnly {
 			t.Errorf("Hello: got %+v, %v, want read-only: %t", h, err, readOnly)
 		}
@@ -104,7 +105,7 @@ func TestMarks(t *testing.T) {
 	wantClass(t, "Marks after what is no id", err, session.FaultRefused)
 }
 
-// A session that goes on from another store is counted and listed there.
+// A session that continues from another store is counted and listed there.
 func TestAnotherStore(t *testing.T) {
 	s := newSite(t)
 	r := s.open(s.role("acode_writer"))

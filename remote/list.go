@@ -6,8 +6,9 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// List lists the sessions of this role, of every device, the newest first, at most limit
-// of them below the id before. The zero ID begins. Another role's are never among them.
+// List returns the sessions of this role, of every device, the newest first. It returns
+// at most limit sessions below the id before; the zero ID is the start. It never returns
+// another role's sessions.
 func (s *Server) List(ctx context.Context, before session.ID, limit int) ([]session.RemoteSummary, error) {
 	if before == "" {
 		before = "ffffffff-ffff-ffff-ffff-ffffffffffff"

@@ -11,8 +11,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// List lists this role's sessions, of every device, in pages, the newest first: those too
-// that the typed tables do not have yet.
+// List lists this role's sessions, of every device, in pages, the newest first. It
+// includes sessions that are not in the typed tables yet.
 func TestList(t *testing.T) {
 	s := commonSite(t)
 	r := s.open(s.role("acode_writer"))
@@ -70,7 +70,7 @@ func TestList(t *testing.T) {
 	wantClass(t, "List below what is no id", err, session.FaultRefused)
 }
 
-// S3, S5: nothing that a payload says can stop a list.
+// S3, S5: no payload can stop a list.
 func TestListPoison(t *testing.T) {
 	s := commonSite(t)
 	r := s.open(s.role("acode_writer"))

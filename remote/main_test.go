@@ -23,14 +23,13 @@ import (
 // device is the store of tests.
 const device = "0123456789abcdef0123456789abcdef"
 
-// site is a migrated database.
+// site is a migrated database; url is the address of a superuser.
 type site struct {
-	t *testing.T
-	// of a superuser
+	t   *testing.T
 	url string
 }
 
-// newSite makes one that nobody else uses.
+// newSite makes a site for one test.
 func newSite(t *testing.T) *site {
 	t.Helper()
 	return &site{t: t, url: migrated(t)}
@@ -44,8 +43,8 @@ func migrated(tb testing.TB) string {
 	return address
 }
 
-// commonSite gives the one of all tests that are content with sessions and roles of their
-// own: to make a database takes longer than most tests.
+// commonSite returns the site that tests share if they use their own sessions and roles:
+// to make a database takes longer than most tests.
 func commonSite(t *testing.T) *site {
 	t.Helper()
 	return &site{t: t, url: common()}
@@ -89,7 +88,7 @@ func (s *site) open(address string) *remote.Server {
 	return r
 }
 
-// role makes a login role that is a member of group, and gives its address.
+// role makes a login role that is a member of group, and returns its address.
 func (s *site) role(group string) string {
 	s.t.Helper()
 	name := "dev_" + strings.ToLower(rand.Text())
@@ -111,9 +110,10 @@ func (s *site) exec(sql string) {
 	}
 }
 
-// execAs runs SQL, several statements if need be, as the role of address.
+// execAs runs SQL, which may have several statements, as the role of address.
 func execAs(address, sql string) error {
-	ctx := context.Background() // a clean-up runs after the test's own has ended
+	// a clean-up runs after the test's own context has ended
+	ctx := context.Background()
 	conn, err := pgx.Connect(ctx, address)
 	if err != nil {
 		return err
@@ -129,7 +129,7 @@ func (s *site) value(sql string) string {
 	return pgtest.Psql(s.t, s.url, sql)
 }
 
-// until waits until sql gives want.
+// until waits until sql returns want.
 func (s *site) until(sql, want string) {
 	s.t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -144,7 +144,7 @@ func (s *site) until(sql, want string) {
 	}
 }
 
-// chain makes n events of a session whose first is an acquisition at the epoch.
+// chain is a session whose first event is an acquisition at the epoch.
 type chain struct {
 	id     session.ID
 	events []session.Event
@@ -158,12 +158,13 @@ func newChain(n int) *chain {
 
 func newID() session.ID {
 	var u [16]byte
-	_, _ = rand.Read(u[:]) // it never fails
+	// it never fails
+	_, _ = rand.Read(u[:])
 	u[6], u[8] = 0x70|u[6]&15, 0x80|u[8]&63
 	return session.ID(fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:]))
 }
 
-// grow appends n events of the epoch that the chain is in.
+// grow appends n events of the current epoch.
 func (c *chain) grow(n int) *chain {
 	for range n {
 		typ := session.StepStarted
@@ -206,12 +207,12 @@ func (c *chain) hashAt(seq uint64) session.Hash {
 	return c.events[seq-1].Hash
 }
 
-// split gives a chain with the same first n events.
+// split returns a chain with the same first n events.
 func (c *chain) split(n int) *chain {
 	return &chain{id: c.id, events: append([]session.Event(nil), c.events[:n]...)}
 }
 
-// from gives the delivery of the events first to last; none when last is 0.
+// from returns the delivery of the events first to last; none if last is 0.
 func (c *chain) from(first, last int) session.Delivery {
 	d := session.Delivery{Session: c.id, Device: device}
 	if last > 0 {

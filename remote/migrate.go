@@ -17,23 +17,23 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// versionTable is where goose keeps which migrations were applied.
+// versionTable is where goose records the applied migrations.
 const versionTable = Schema + ".goose_db_version"
 
-// Migrated says what Migrate found and did.
+// Migrated is the result of Migrate: the versions of the schema before and after. From is
+// 0 if there was no schema.
 type Migrated struct {
-	// versions of the schema; 0: there was none
 	From, To int
 }
 
-// Migrate brings the server's schema to the version of this program, one transaction a
-// migration. Two at once wait for one another. With a dryRun it writes the SQL there and
-// changes nothing. A newer server is left alone: session.ErrRemoteOld.
+// Migrate brings the server's schema to the version of this program, in one transaction
+// per migration. Two calls at once wait for one another. With a dryRun it writes the SQL
+// there and changes nothing. A newer server stays as it is: session.ErrRemoteOld.
 func Migrate(ctx context.Context, o Options, dryRun io.Writer) (Migrated, error) {
 	return migrateTo(ctx, o, schema{migrations.Postgres(), migrations.PostgresVersion}, dryRun)
 }
 
-// schema is what a server is brought to.
+// schema is the target of a migration.
 type schema struct {
 	files   fs.FS
 	version int
@@ -51,13 +51,15 @@ func migrateTo(ctx context.Context, o Options, want schema, dryRun io.Writer) (M
 
 func (a *admin) migrate(ctx context.Context, want schema, dryRun io.Writer) (Migrated, error) {
 	var m Migrated
-	// The lock belongs to a transaction, not to a session, and goose works beside it:
-	// through a pooler a session's lock would stay with a connection that others get.
+	// The lock belongs to a transaction, not to a session, and goose uses another
+	// connection. Through a pooler a session's lock would stay with a connection that
+	// other clients get.
 	tx, err := a.conn.Begin(ctx)
 	if err != nil {
 		return m, err
 	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // it changed nothing
+	// it changed nothing
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
 	const lock = `SELECT set_config('idle_in_transaction_session_timeout', '0', true), pg_advisory_xact_lock(hashtextextended('acode.migrate', 0))::text`
 	if _, err := tx.Exec(ctx, lock); err != nil {
 		return m, fmt.Errorf("wait for another migration: %w", err)
@@ -76,7 +78,7 @@ func (a *admin) migrate(ctx context.Context, want schema, dryRun io.Writer) (Mig
 	return m, a.up(ctx, want.files)
 }
 
-// version reads the schema's version, 0 where there is none.
+// version returns the schema's version, or 0 if there is no schema.
 func version(ctx context.Context, tx pgx.Tx) (int, error) {
 	var there bool
 	if err := tx.QueryRow(ctx, `SELECT to_regclass($1::text) IS NOT NULL`, versionTable).Scan(&there); err != nil || !there {
@@ -87,10 +89,11 @@ func version(ctx context.Context, tx pgx.Tx) (int, error) {
 	return v, err
 }
 
-// up applies what is missing, over a connection of its own.
+// up applies the missing migrations, over its own connection.
 func (a *admin) up(ctx context.Context, files fs.FS) error {
 	db := stdlib.OpenDB(*a.cfg)
-	defer func() { _ = db.Close() }() // every migration has committed or failed by then
+	// every migration has committed or failed by then
+	defer func() { _ = db.Close() }()
 	db.SetMaxOpenConns(1)
 	if _, err := db.ExecContext(ctx, migrations.PostgresRoles()); err != nil {
 		return fmt.Errorf("make roles and schema: %w", err)
@@ -104,7 +107,7 @@ func (a *admin) up(ctx context.Context, files fs.FS) error {
 	return err
 }
 
-// printPending writes the SQL of what is above version from.
+// printPending writes the SQL of the migrations above version from.
 func printPending(w io.Writer, files fs.FS, from int) error {
 	names, err := fs.Glob(files, "*.sql")
 	if err != nil {
@@ -127,7 +130,7 @@ func printPending(w io.Writer, files fs.FS, from int) error {
 	return nil
 }
 
-// admin is a connection of somebody who may change the schema.
+// admin is a connection for an administrator's commands.
 type admin struct {
 	cfg   *pgx.ConnConfig
 	conn  *pgx.Conn
@@ -150,10 +153,12 @@ func connect(ctx context.Context, o Options) (*admin, error) {
 func (a *admin) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), pingTimeout)
 	defer cancel()
-	_ = a.conn.Close(ctx) // nothing is open on it any more
+	// no statement is open
+	_ = a.conn.Close(ctx)
 }
 
-// failed makes an error for people of what went wrong with an administrator's command.
+// failed returns an error for people from a failure of an administrator's command. what
+// names the command.
 func (a *admin) failed(what string, err error) error {
 	var done *session.Error
 	if err == nil || errors.As(err, &done) {

@@ -54,7 +54,7 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// later gives our migrations, and after them files of names and SQL.
+// later returns our migrations, followed by files from names and SQL.
 func later(t *testing.T, more ...string) fstest.MapFS {
 	t.Helper()
 	files := fstest.MapFS{}
@@ -75,9 +75,9 @@ func later(t *testing.T, more ...string) fstest.MapFS {
 	return files
 }
 
-// A server with sessions, a fork and content is brought forward by a later version: it
-// keeps all of it, continues where it was and verifies. A migration that fails changes
-// nothing, and the one before it stays.
+// A later version migrates a server with sessions, a fork and content: the server keeps
+// all of it, continues and verifies. A migration that fails changes nothing, and the one
+// before it stays.
 func TestMigrateForward(t *testing.T) {
 	s := newSite(t)
 	r := s.open(s.role("acode_writer"))
@@ -131,7 +131,7 @@ func TestMigrateForward(t *testing.T) {
 	}
 }
 
-// Two migrations at once: both end well, and each file is applied once.
+// Two migrations at once both succeed, and each file is applied once.
 func TestMigrateTwiceAtOnce(t *testing.T) {
 	address := pgtest.Database(t)
 	var wg sync.WaitGroup
@@ -144,7 +144,8 @@ func TestMigrateTwiceAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	const applied = `SELECT count(*) || ' ' || count(DISTINCT version_id) FROM acode.goose_db_version`
-	n := migrations.PostgresVersion + 1 // goose's own row
+	// one row is goose's own
+	n := migrations.PostgresVersion + 1
 	if got := pgtest.Psql(t, address, applied); got != fmt.Sprintf("%d %d", n, n) {
 		t.Errorf("applied: got %s, want %d, each once", got, n)
 	}
@@ -171,7 +172,7 @@ func TestMigrateAsOwner(t *testing.T) {
 	}
 }
 
-// What a server's defaults say of backslashes and times changes nothing.
+// The server's defaults for backslashes and times have no effect.
 func TestOddDefaults(t *testing.T) {
 	s := &site{t: t, url: pgtest.Database(t)}
 	u, err := url.Parse(s.url)
@@ -207,7 +208,7 @@ func TestOddDefaults(t *testing.T) {
 	}
 }
 
-// A role without rights is told so, and the server stays as it was.
+// A role without rights gets an error, and the server stays as it was.
 func TestMigrateRefused(t *testing.T) {
 	s := newSite(t)
 	empty := pgtest.Database(t)
@@ -238,7 +239,7 @@ func TestMigrateRefused(t *testing.T) {
 	}
 }
 
-// Laptops never migrate: an older or newer server is a state, and nothing is lost.
+// Laptops never migrate: an older or newer server is a state, and no event is lost.
 func TestVersions(t *testing.T) {
 	s := &site{t: t, url: pgtest.Database(t)}
 	_, err := s.open(s.url).Hello(t.Context(), device)

@@ -20,25 +20,26 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Schema is the schema that holds everything of ours.
+// Schema is the schema that holds all objects of acode.
 const Schema = "acode"
 
-// DefaultTimeout is that of Options.
+// DefaultTimeout is the default of Options.Timeout.
 const DefaultTimeout = 10 * time.Second
 
-// Grace is how much longer the client waits for an answer than the server works on it, so
-// that it is the server that gives up: a deadline of the client's costs the connection.
+// Grace is how much longer the client waits for an answer than the server works on it. So
+// the server gives up first: a deadline of the client costs the connection.
 const Grace = 2 * time.Second
 
-// Options say which server, and how it is talked to.
+// Options name a server and say how to connect to it.
 type Options struct {
-	// postgres://user@host/database; PGPASSFILE and friends are honoured
+	// URL is postgres://user@host/database. PGPASSFILE and the other variables of libpq
+	// apply.
 	URL string
-	// required
+	// Now is required.
 	Now func() time.Time
-	// without TLS beyond loopback and unix sockets
+	// AllowPlaintext permits connections without TLS to other machines.
 	AllowPlaintext bool
-	// of a statement on the server; 0 means DefaultTimeout
+	// Timeout limits a statement on the server; 0 means DefaultTimeout.
 	Timeout time.Duration
 }
 
@@ -49,11 +50,11 @@ type Server struct {
 	now     func() time.Time
 	timeout time.Duration
 	address string
-	// of the password that was read last
+	// scrub removes the password that was read last.
 	scrub atomic.Pointer[scrubber]
 }
 
-// Open reads the options; nothing is connected yet. A URL that cannot be used is
+// Open reads the options; it does not connect. A URL that cannot be used is
 // session.ErrConfig.
 func Open(o Options) (*Server, error) {
 	cfg, err := parse(o.URL, o.AllowPlaintext)
@@ -72,15 +73,15 @@ func Open(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Address gives host, port and database for people; never user or password.
+// Address returns host, port and database for people; never user or password.
 func (s *Server) Address() string { return s.address }
 
-// closeTimeout is for saying goodbye to a server that answers.
+// closeTimeout is the time to close the connections to a server that answers.
 const closeTimeout = time.Second
 
-// Close ends the connections, those in use when their calls have ended. It does not wait
-// for a server that has become silent: what is left of a call that was broken off in
-// front of it ends by itself, or with this process.
+// Close ends the connections; those in use end after their calls. It does not wait for a
+// server that has become silent: a call that was cancelled there ends by itself, or with
+// this process.
 func (s *Server) Close() error {
 	closed := make(chan struct{})
 	go func() {
@@ -96,8 +97,8 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// parse reads the URL without ever repeating it: what cannot be parsed may hold a
-// password anywhere.
+// parse reads the URL and never repeats it in an error: any part of an invalid URL may
+// hold a password.
 func parse(url string, plaintext bool) (*pgx.ConnConfig, error) {
 	if url == "" {
 		return nil, &session.Error{Code: session.ErrSyncOff, Message: "no server is configured; everything stays in the local store",
@@ -122,18 +123,19 @@ func parse(url string, plaintext bool) (*pgx.ConnConfig, error) {
 		cfg.RuntimeParams["application_name"] = "acode"
 	}
 	maps.Copy(cfg.RuntimeParams, reading)
-	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec // nothing stays prepared: a pooler may be between
+	// no statement stays prepared, because a pooler may be between
+	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
 	cfg.OnNotice = func(*pgconn.PgConn, *pgconn.Notice) {}
 	return cfg, nil
 }
 
-// reading is how statements and answers are read, whatever the defaults of the server,
-// the database or the role are: a backslash in a migration stands for itself, and a time
-// can be parsed. Each is one that PgBouncer passes on.
+// reading are the settings for statements and answers, which override the defaults of the
+// server, the database and the role. With them a backslash in a migration is a plain
+// character, and a time can be parsed. PgBouncer passes each of them on.
 var reading = map[string]string{"client_encoding": "UTF8", "standard_conforming_strings": "on", "DateStyle": "ISO"}
 
-// encrypted takes the ways without TLS out of cfg, except those that stay on this
-// machine, and reports whether any way is left.
+// encrypted removes the ways without TLS from cfg, except those that stay on this
+// machine. It reports whether any way is left.
 func encrypted(cfg *pgconn.Config) bool {
 	ways := []*pgconn.FallbackConfig{{Host: cfg.Host, Port: cfg.Port, TLSConfig: cfg.TLSConfig}}
 	var kept []*pgconn.FallbackConfig
@@ -157,11 +159,12 @@ func onThisMachine(host string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// address names every host, as nobody knows which of them answers.
+// address names every host, because any of them may answer.
 func address(cfg *pgconn.Config) string {
 	at := func(host string, port uint16) string { return net.JoinHostPort(host, strconv.Itoa(int(port))) }
 	hosts := []string{at(cfg.Host, cfg.Port)}
-	for _, f := range cfg.Fallbacks { // the same host without TLS is one
+	// the same host without TLS counts once
+	for _, f := range cfg.Fallbacks {
 		if host := at(f.Host, f.Port); !slices.Contains(hosts, host) {
 			hosts = append(hosts, host)
 		}
@@ -169,8 +172,8 @@ func address(cfg *pgconn.Config) string {
 	return strings.Join(hosts, ",") + "/" + cfg.Database
 }
 
-// budget is how long the server may work on a statement, and the context that gives up
-// Grace later. A deadline of ctx that is nearer counts.
+// budget returns how long the server may work on a statement, and a context that ends
+// Grace later. It respects an earlier deadline of ctx.
 func (s *Server) budget(ctx context.Context) (context.Context, context.CancelFunc, time.Duration) {
 	limit := s.timeout
 	if deadline, ok := ctx.Deadline(); ok {

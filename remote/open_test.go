@@ -62,8 +62,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// A parameter of the address that the server does not know is the address's trouble, and
-// is named.
+// An unknown parameter of the address is reported as an error of the address, and is
+// named.
 func TestUnknownParameter(t *testing.T) {
 	_, err := (&site{t: t, url: common()}).open(common()+"&sslrootcrt=/etc/ssl/ca.pem").Hello(t.Context(), device)
 	wantClass(t, "Hello", err, session.FaultUnmigrated)
@@ -73,7 +73,7 @@ func TestUnknownParameter(t *testing.T) {
 	}
 }
 
-// No way without TLS is left among the fallbacks to a server that is elsewhere.
+// No way without TLS is left among the fallbacks to a server on another machine.
 func TestNoPlaintextFallback(t *testing.T) {
 	for address, want := range map[string]int{
 		"postgres://db.example.com/d?sslmode=prefer":              1,
@@ -88,7 +88,8 @@ func TestNoPlaintextFallback(t *testing.T) {
 	}
 }
 
-// FR-051: a wrong role or password is authentication, and the password is not told.
+// FR-051: a wrong role or password is an authentication fault, and no error has the
+// password.
 func TestWrongRole(t *testing.T) {
 	address := pgtest.Database(t)
 	s := &site{t: t, url: address}
@@ -105,7 +106,7 @@ func TestWrongRole(t *testing.T) {
 	}
 }
 
-// Whatever an error's text holds, the password is taken out of it.
+// The password is removed from the text of any error.
 func TestScrub(t *testing.T) {
 	inner := errors.New("dial postgres://u:p%40ss%2Fword@h or p@ss/word")
 	got := remote.Scrub("p@ss/word", inner)

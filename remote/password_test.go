@@ -13,8 +13,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// A password file that a person mended counts from the next attempt on, without a new
-// start.
+// A corrected password file applies from the next attempt on, without a restart.
 func TestPasswordFileIsReadAgain(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pgpass")
 	t.Setenv("PGPASSFILE", file)
@@ -37,7 +36,7 @@ func TestPasswordFileIsReadAgain(t *testing.T) {
 	}
 }
 
-// doorman asks everybody for the password, tells what it was given, and lets nobody in.
+// doorman requests the password from every client, reports it, and lets no client in.
 func doorman(t *testing.T, given chan<- string) string {
 	t.Helper()
 	return listening(t, func(conn net.Conn) {

@@ -9,11 +9,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Settings of the pool. A connection that stood still is asked whether it lives before it
-// is used, within a time of its own, and none lives for ever: behind a name the server
+// Settings of the pool. An idle connection is tested before its next use, within
+// pingTimeout. Every connection ends after some time, because the server behind a name
 // may have moved. The jitter keeps clients that began together from ending together.
 const (
-	// as many as a syncer has lanes in flight
+	// maxConns is the number of lanes that a syncer has in flight.
 	maxConns       = 4
 	connectTimeout = 5 * time.Second
 	pingTimeout    = 2 * time.Second
@@ -22,8 +22,8 @@ const (
 	lifeJitter     = 5 * time.Minute
 )
 
-// newPool makes a pool that connects when it is first asked. Each connection begins with
-// the password as it is then: one that a person mended counts from the next attempt on.
+// newPool makes a pool that connects on the first call. Each connection reads the
+// password again, so that a corrected password applies from the next attempt on.
 func newPool(o Options, cfg *pgx.ConnConfig, scrub *atomic.Pointer[scrubber]) (*pgxpool.Pool, error) {
 	p, err := pgxpool.ParseConfig(o.URL)
 	if err != nil {
@@ -31,7 +31,8 @@ func newPool(o Options, cfg *pgx.ConnConfig, scrub *atomic.Pointer[scrubber]) (*
 	}
 	p.ConnConfig = cfg
 	p.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
-		if now, err := parse(o.URL, o.AllowPlaintext); err == nil { // else what was read before stays
+		// otherwise the earlier password stays
+		if now, err := parse(o.URL, o.AllowPlaintext); err == nil {
 			c.Password = now.Password
 			clean := newScrubber(&c.Config)
 			scrub.Store(&clean)
@@ -46,5 +47,5 @@ func newPool(o Options, cfg *pgx.ConnConfig, scrub *atomic.Pointer[scrubber]) (*
 	return pgxpool.NewWithConfig(context.Background(), p)
 }
 
-// Reset has calls to come connect anew. Those that are on their way go on.
+// Reset makes later calls connect again. Calls in progress continue.
 func (s *Server) Reset() { s.pool.Reset() }

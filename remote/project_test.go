@@ -12,7 +12,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// projectAll runs Project until nothing is left, and counts the calls.
+// projectAll runs Project until no events are left, and counts the calls.
 func projectAll(t *testing.T, r *remote.Server, limit int) int {
 	t.Helper()
 	for n := 1; n < 1000; n++ {
@@ -66,7 +66,7 @@ func story() *chain {
 	return c.say(session.StateChanged, session.StateChangedData{From: session.Executing, To: session.Paused, Reason: session.ReasonUncertain, Detail: "look"})
 }
 
-// The views say what the events say; projecting again from the start changes nothing.
+// The views agree with the events; projecting again from the start changes nothing.
 func TestProject(t *testing.T) {
 	s := newSite(t)
 	r := s.open(s.role("acode_writer"))
@@ -108,7 +108,7 @@ func TestProject(t *testing.T) {
 	}
 }
 
-// rowsOf gives rows of columns separated by bars.
+// rowsOf returns rows of columns separated by bars.
 func (s *site) rowsOf(sql string) string {
 	s.t.Helper()
 	return s.value(`SET timezone = 'UTC'; SELECT coalesce(string_agg(array_to_string(ARRAY(SELECT value FROM json_each_text(j)), '|', ''), E'\n'), '') FROM (SELECT row_to_json(x) AS j FROM (` + sql + `) x) y`)
@@ -122,7 +122,7 @@ func lines(s string) []string {
 	return out
 }
 
-// S5: content that PostgreSQL cannot hold is flagged, and what can be read is read.
+// S5: content that PostgreSQL cannot hold is flagged, and the rest can be read.
 func TestProjectPoison(t *testing.T) {
 	s := newSite(t)
 	r := s.open(s.role("acode_writer"))

@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// PrunedMonth is a month of events that Prune drops, or would.
+// PrunedMonth is a month of events that Prune drops, or would drop.
 type PrunedMonth struct {
-	// its first day
+	// Month is its first day.
 	Month    time.Time
 	Events   int64
 	Sessions int64
 	Bytes    int64
-	// why it stays; empty: it goes
+	// Blocked is why the month stays; empty if it goes.
 	Blocked string
 }
 
-// Prune drops the events that were received in months that ended so long ago, both by the
-// server's clock. Their sessions' chains begin above them from then on and still verify;
-// their heads, projections, forks and blobs stay. With dryRun it only says what it would
-// do. Months with events that were not verified and projected stay and say so, and so do
-// later ones with more of the same sessions.
+// Prune drops the events that were received in months that ended at least age ago, by the
+// server's clock. The chains of their sessions then begin above these events and still
+// verify; their heads, projections, forks and blobs stay. With dryRun it only returns the
+// months. A month with events that were not verified and projected stays and has a
+// reason, and so do later months with events of the same sessions.
 func Prune(ctx context.Context, o Options, age time.Duration, dryRun bool) ([]PrunedMonth, error) {
 	a, err := connect(ctx, o)
 	if err != nil {
@@ -33,13 +33,14 @@ func Prune(ctx context.Context, o Options, age time.Duration, dryRun bool) ([]Pr
 		if err != nil || dryRun || months[i].Blocked != "" {
 			continue
 		}
-		// A month is a transaction of its own: what was dropped stays dropped.
+		// Each month has its own transaction, so dropped months stay dropped after an
+		// error.
 		_, err = a.conn.Exec(ctx, `SELECT acode.prune_month($1::text::date)`, months[i].Month.Format(time.DateOnly))
 	}
 	return months, a.failed("prune the server", err)
 }
 
-// months lists those that ended so long ago, oldest first.
+// months lists the months that ended at least age ago, oldest first.
 func (a *admin) months(ctx context.Context, age time.Duration) ([]PrunedMonth, error) {
 	var before time.Time
 	if err := a.conn.QueryRow(ctx, `SELECT now()`).Scan(&before); err != nil {
@@ -73,8 +74,8 @@ WHERE i.inhparent = 'acode.events'::regclass ORDER BY c.relname`
 	return out, err
 }
 
-// count counts what a month has, and blocks one that must stay. One that goes on with
-// sessions of a month that stays does too: a chain begins in one place.
+// count counts the events of a month, and blocks a month that must stay. A month that
+// continues sessions of a month that stays must stay too: a chain begins in one place.
 func (a *admin) count(ctx context.Context, m *PrunedMonth, kept []string) error {
 	const count = `SELECT count(*), count(DISTINCT e.session_id), count(*) FILTER (WHERE e.seq > h.verified_seq), count(*) FILTER (WHERE e.seq > h.projected_seq),
     $1::text::date >= date_trunc('month', now() AT TIME ZONE 'UTC')::date,

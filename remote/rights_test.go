@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Everything that a device's role may not do, tried as such a role.
+// forbidden lists the statements that a device's role may not run.
 func forbidden() map[string]string {
 	const zero = `decode(repeat('00', 32), 'hex')`
 	m := map[string]string{
@@ -53,7 +53,8 @@ func forbidden() map[string]string {
 	return m
 }
 
-// S4: a device's role reaches the functions, nothing else (FR-050 to FR-055 rest on it).
+// S4: a device's role can use the functions, nothing else (FR-050 to FR-055 depend on
+// it).
 func TestWriterIsConfined(t *testing.T) {
 	s := commonSite(t)
 	writer := s.role("acode_writer")
@@ -81,7 +82,7 @@ func TestWriterIsConfined(t *testing.T) {
 	}
 }
 
-// Objects of the caller's own, found first, must not be what the functions use.
+// The functions must not use objects of the caller that are found first.
 func TestSearchPathTrick(t *testing.T) {
 	s := commonSite(t)
 	victim := newChain(3)

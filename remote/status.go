@@ -5,48 +5,50 @@ import (
 	"time"
 )
 
-// Status is what an administrator sees of a server.
+// Status is the state of a server for an administrator.
 type Status struct {
-	// of the schema
+	// Version is the version of the schema.
 	Version int
-	// PostgreSQL's own version
+	// Server is PostgreSQL's own version.
 	Server   string
 	Database string
-	// of everything of ours
+	// Bytes is the size of all tables of acode.
 	Bytes      int64
 	EventBytes int64
 	BlobBytes  int64
 	Sessions   int64
-	// pruned ones included
+	// Events includes the pruned events.
 	Events int64
 	Pruned int64
-	// events above the verified marks
+	// Unverified counts the events above the verified marks.
 	Unverified  int64
 	Unprojected int64
-	// sessions whose chain is wrong
+	// Broken counts the sessions whose chain is wrong.
 	Broken int64
 	Blobs  int64
-	// events that were filed, not taken
+	// Fenced and Forked count the events that were filed as forks.
 	Fenced int64
 	Forked int64
-	// for which partitions are made; 0 is trouble at the end of this one
+	// MonthsAhead counts the coming months that have partitions. With 0, deliveries fail
+	// at the end of this month.
 	MonthsAhead int
-	// the server's default of synchronous_commit; deliveries raise it
+	// Durable is the server's default of synchronous_commit; deliveries raise it.
 	Durable  string
 	Machines []Machine
 }
 
 // Machine is a store that delivers.
 type Machine struct {
-	// login role
+	// Owner is the login role.
 	Owner string
-	// id of the store
+	// Device is the id of the store.
 	Device   string
 	Sessions int64
 	Events   int64
-	// of its last delivery, by the server's clock
+	// Last is the time of its last delivery, by the server's clock.
 	Last time.Time
-	// since then, by the server's clock alone: two hosts' clocks are never compared
+	// Quiet is the time since Last, by the server's clock: acode never compares the
+	// clocks of two hosts.
 	Quiet time.Duration
 }
 

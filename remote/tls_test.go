@@ -22,7 +22,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// A server that cannot show who it is gets no password; one without TLS gets none either.
+// A server that cannot prove its identity gets no password; one without TLS gets none
+// either.
 func TestUntrustedServer(t *testing.T) {
 	roots := filepath.Join(t.TempDir(), "ca.pem")
 	der, _ := certificate(t)
@@ -61,7 +62,7 @@ func TestUntrustedServer(t *testing.T) {
 }
 
 // impostor answers a request for TLS with one letter and a certificate of its own, and
-// tells what it heard afterwards.
+// reports the bytes that follow.
 func impostor(t *testing.T, answer string, heard chan<- []byte) string {
 	t.Helper()
 	der, key := certificate(t)
@@ -72,12 +73,13 @@ func impostor(t *testing.T, answer string, heard chan<- []byte) string {
 		if answer == "S" {
 			rest = tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}})
 		}
-		b, _ := io.ReadAll(rest) // to the end, which an error is too
+		// to the end, which an error is too
+		b, _ := io.ReadAll(rest)
 		heard <- b
 	})
 }
 
-// certificate makes one that nobody signed.
+// certificate makes an unsigned certificate.
 func certificate(t *testing.T) ([]byte, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -92,7 +94,8 @@ func certificate(t *testing.T) ([]byte, *ecdsa.PrivateKey) {
 	return der, key
 }
 
-// listening has serve answer each connection, one after the other, and gives the address.
+// listening has serve answer each connection, one after the other, and returns the
+// address.
 func listening(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -8,57 +8,58 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Verify lets the server recompute the chain hashes of at most limit events that were
-// delivered since the last time, moves the verified marks, and says whether there is
-// more. A chain that is wrong keeps its verified mark, and VerifyAll names it.
+// Verify lets the server recompute the chain hashes of at most limit new events and move
+// the verified marks. It reports whether there are more. A wrong chain keeps its verified
+// mark, and VerifyAll names it.
 func (s *Server) Verify(ctx context.Context, limit int) (more bool, err error) {
-	return s.work(ctx, `SELECT acode.verify_chains($1)`, limit)
+	return s.runPiece(ctx, `SELECT acode.verify_chains($1)`, limit)
 }
 
-// Project lets the server fill its typed tables with at most limit of this role's events
-// that were delivered since the last time, and says whether there is more. What
-// PostgreSQL cannot hold is flagged there and stops nothing.
+// Project lets the server fill its typed tables with at most limit new events of this
+// role, and reports whether there are more. The server flags content that PostgreSQL
+// cannot hold, and continues.
 func (s *Server) Project(ctx context.Context, limit int) (more bool, err error) {
-	return s.work(ctx, `SELECT acode.project($1)`, limit)
+	return s.runPiece(ctx, `SELECT acode.project($1)`, limit)
 }
 
-// work runs a function that does a piece of what is due and says whether there is more.
-func (s *Server) work(ctx context.Context, sql string, limit int) (more bool, err error) {
+// runPiece runs a function that does a piece of a chore and reports whether there is
+// more.
+func (s *Server) runPiece(ctx context.Context, sql string, limit int) (more bool, err error) {
 	err = s.one(ctx, call{sql, []any{int32(limit)}}, &more)
 	return more, err
 }
 
-// Difference is something that is wrong on the server.
+// Difference is an error in the server's data.
 type Difference struct {
-	// empty for what belongs to none
+	// Session is empty if the data belongs to no session.
 	Session session.ID
-	// the first place; 0: all of it
+	// Seq is the first wrong place; 0 means all of it.
 	Seq uint64
-	// "missing", "duplicate", "changed", "head", "stray", "orphan", "count", "fork" or
-	// "blob"
+	// What is "missing", "duplicate", "changed", "head", "stray", "orphan", "count",
+	// "fork" or "blob".
 	What string
-	// in words
+	// Detail describes the difference.
 	Detail string
 }
 
-// Checked is what VerifyAll looked at.
+// Checked is the result of VerifyAll.
 type Checked struct {
 	Sessions int
 	Events   int64
-	// events whose content a client kept back; their hashes cannot be recomputed
+	// Withheld counts the events whose content a client kept back; their hashes cannot be
+	// recomputed.
 	Withheld    int64
 	Forks       int64
 	Blobs       int64
 	Differences []Difference
 }
 
-// verifyPage is how many sessions one query checks.
+// verifyPage is the number of sessions that one query checks.
 const verifyPage = 200
 
-// VerifyAll recomputes every chain, every fork and every blob on the server. What it
-// finds is no error. Deliveries go on meanwhile: each page is one snapshot. It does what
-// each machine has the server do for its own sessions as well: verified marks move, and
-// typed tables are filled.
+// VerifyAll recomputes every chain, every fork and every blob on the server. A difference
+// is no error. Deliveries continue meanwhile: each page is one snapshot. VerifyAll also
+// moves verified marks and fills typed tables, as each machine does for its own sessions.
 func VerifyAll(ctx context.Context, o Options) (Checked, error) {
 	a, err := connect(ctx, o)
 	if err != nil {
@@ -82,7 +83,8 @@ FROM (SELECT * FROM acode.heads WHERE session_id > $1::uuid ORDER BY session_id 
 	after := "00000000-0000-0000-0000-000000000000"
 	for {
 		n := 0
-		moved := &pgx.Batch{} // marks of chains that are whole, and that their machines did not verify
+		// marks of whole chains that their machines did not verify
+		moved := &pgx.Batch{}
 		var found, bad, last int64
 		var wrong, head string
 		var owed bool
@@ -111,9 +113,9 @@ FROM (SELECT * FROM acode.heads WHERE session_id > $1::uuid ORDER BY session_id 
 	}
 }
 
-// projectAll fills the typed tables with what the machines that delivered it left undone,
-// some of which never come again. An event that cannot be projected is flagged, as in
-// acode.project.
+// projectAll fills the typed tables with events that their machines left unprojected;
+// some of these machines may never come back. An event that cannot be projected is
+// flagged, as in acode.project.
 func (a *admin) projectAll(ctx context.Context, _ *Checked) error {
 	_, err := a.conn.Exec(ctx, `DO $$
 DECLARE
@@ -137,7 +139,7 @@ END $$`)
 	return err
 }
 
-// explain says what kind of difference it is.
+// explain describes each kind of difference.
 var explain = map[string]string{
 	"missing":   "an event below the mark is not there",
 	"duplicate": "two events have the same place",
@@ -146,9 +148,9 @@ var explain = map[string]string{
 	"stray":     "an event lies outside of what the head says is kept",
 }
 
-// verifyRest finds events of a session without head, forks whose content does not give
-// their hash, blobs that are not whole, and stores that are counted with another number
-// of events than hello says.
+// verifyRest checks data outside of chains. It finds events of a session without head,
+// forks whose content does not match their hash, and blobs that are not whole. It also
+// finds stores whose count of events differs from their heads.
 func (a *admin) verifyRest(ctx context.Context, c *Checked) error {
 	const totals = `SELECT (SELECT count(*) FROM acode.events WHERE substr(payload, 1, 12) = '{"withheld":'::bytea),
     (SELECT count(*) FROM acode.forks), (SELECT count(*) FROM acode.blobs)`

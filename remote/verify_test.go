@@ -10,7 +10,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// verifyAll runs Verify until nothing is left, and counts the calls.
+// verifyAll runs Verify until no events are left, and counts the calls.
 func verifyAll(t *testing.T, r *remote.Server, limit int) int {
 	t.Helper()
 	for n := 1; n < 1000; n++ {
@@ -26,8 +26,8 @@ func verifyAll(t *testing.T, r *remote.Server, limit int) int {
 	return 0
 }
 
-// The verified mark follows the chain, in pieces, and stops where the content is not what
-// the hash says.
+// The verified mark follows the chain, in pieces, and stops where the content does not
+// match the hash.
 func TestVerify(t *testing.T) {
 	s := newSite(t)
 	r := s.open(s.role("acode_writer"))
@@ -57,13 +57,13 @@ func TestVerify(t *testing.T) {
 	if len(got.Differences) != 1 || got.Differences[0].What != "changed" || got.Differences[0].Seq != 21 || got.Differences[0].Session != bad.id {
 		t.Errorf("VerifyAll: got %+v, want seq 21 of %s changed", got.Differences, bad.id)
 	}
-	// Another's chains are not the caller's to verify.
+	// The caller cannot verify another role's chains.
 	if n := verifyAll(t, s.open(s.role("acode_writer")), 1); n != 1 {
 		t.Errorf("Verify of a role without sessions: %d calls", n)
 	}
 }
 
-// Each kind of difference is found, where it is, and nothing else.
+// Each kind of difference is found in its place, and no other is reported.
 func TestVerifyAllFindsPlants(t *testing.T) {
 	s := newSite(t)
 	r := s.open(s.role("acode_writer"))
@@ -102,7 +102,7 @@ func TestVerifyAllFindsPlants(t *testing.T) {
 	}
 }
 
-// The same of what is not in a chain; and a chain that was mended goes on.
+// Differences outside of chains are found too; and a chain that was fixed continues.
 func TestVerifyAllElsewhere(t *testing.T) {
 	s := newSite(t)
 	r := s.open(s.role("acode_writer"))
@@ -133,7 +133,7 @@ func TestVerifyAllElsewhere(t *testing.T) {
 	}
 }
 
-// Months are made by whoever verifies, long before they are needed.
+// A verification makes partitions of months, long before they are needed.
 func TestMonthsAreMade(t *testing.T) {
 	s := newSite(t)
 	s.exec(`DO $$ DECLARE p text; BEGIN

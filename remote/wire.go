@@ -13,15 +13,15 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// call is one statement with its parameters. Their Go types name those of PostgreSQL: pgx
-// sends none that it would have to ask the server about.
+// call is one statement with its parameters. The Go types determine the PostgreSQL types,
+// so that pgx need not ask the server for them.
 type call struct {
 	sql  string
 	args []any
 }
 
-// queue adds c to b. It has no name, so that nothing of it stays with the connection, and
-// its values are in binary form, which is half as long for bytes.
+// queue adds c to b. The statement has no name, so that it does not stay with the
+// connection. Its values are in binary form, which is half as long for bytes.
 func (c call) queue(types *pgtype.Map, b *pgconn.Batch) error {
 	n := len(c.args)
 	values, oids, formats := make([][]byte, n), make([]uint32, n), make([]int16, n)
@@ -31,7 +31,8 @@ func (c call) queue(types *pgtype.Map, b *pgconn.Batch) error {
 			return fmt.Errorf("parameter %d has no type of PostgreSQL: %T", i+1, arg)
 		}
 		var err error
-		if values[i], err = types.Encode(t.OID, pgtype.BinaryFormatCode, arg, []byte{}); err != nil { // nil is NULL
+		// nil is NULL
+		if values[i], err = types.Encode(t.OID, pgtype.BinaryFormatCode, arg, []byte{}); err != nil {
 			return fmt.Errorf("encode parameter %d: %w", i+1, err)
 		}
 		oids[i], formats[i] = t.OID, pgtype.BinaryFormatCode
@@ -40,10 +41,9 @@ func (c call) queue(types *pgtype.Map, b *pgconn.Batch) error {
 	return nil
 }
 
-// ask runs calls in one round trip and one transaction. Each row of the last is read into
-// the variables, then see is called. What was read counts only once ask has returned nil.
-// The settings hold for that transaction only, so nothing leaks through a pooler to
-// others.
+// ask runs calls in one round trip and one transaction. It reads each row of the last
+// call into the variables and calls see. The rows are valid only if ask returns nil. The
+// settings apply to that transaction only, so that they do not leak through a pooler.
 func (s *Server) ask(ctx context.Context, into []any, see func() error, calls ...call) error {
 	ctx, cancel, limit := s.budget(ctx)
 	defer cancel()
@@ -76,7 +76,7 @@ func (s *Server) ask(ctx context.Context, into []any, see func() error, calls ..
 	return nil
 }
 
-// one asks a function that always answers with one row.
+// one calls a function that always answers with one row.
 func (s *Server) one(ctx context.Context, c call, into ...any) error {
 	rows := 0
 	err := s.ask(ctx, into, func() error { rows++; return nil }, c)
@@ -86,7 +86,7 @@ func (s *Server) one(ctx context.Context, c call, into ...any) error {
 	return s.fault(err)
 }
 
-// uuid is an id as a parameter. The zero ID is the UUID of zeros.
+// uuid returns an id as a parameter. The zero ID is the UUID of zeros.
 func uuid(id session.ID) (u pgtype.UUID, err error) {
 	u.Valid = true
 	if id != "" {
