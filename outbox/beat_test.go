@@ -108,7 +108,7 @@ func TestHeartbeatOfNothing(t *testing.T) {
 			t.Errorf("Run: got %v", err)
 		}
 		if f.beat.State != session.SyncOtherDatabase || s.Snapshot().Leader {
-			t.Errorf("heartbeat: got %+v, want that of before, and no leader", f.beat)
+			t.Errorf("heartbeat: got %+v, want the earlier one, and no leader", f.beat)
 		}
 	})
 }

@@ -98,7 +98,7 @@ func (s *Syncer) read(ctx context.Context, o order) (session.Delivery, error) {
 	}
 	d, err := s.opts.Source.Delivery(ctx, o.lane.Session, o.after, o.events, o.size.bytes)
 	if err == nil && len(d.Events) == 0 {
-		err = errors.New("events that were counted cannot be read")
+		err = errors.New("pending events cannot be read")
 	}
 	return d, err
 }

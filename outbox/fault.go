@@ -146,7 +146,7 @@ func envelope(state session.SyncState, reason string) *session.Error {
 	case session.SyncDiskFull:
 		e.Message = "the server has no room and everything is kept"
 	case session.SyncOtherDatabase:
-		person(session.ErrOtherRemote, "nothing was sent and everything is kept", session.Then("set sync.url to the database of before, or accept the new one", session.MoveSyncRebind, ""))
+		person(session.ErrOtherRemote, "nothing was sent and everything is kept", session.Then("set sync.url to the earlier database, or accept the new one", session.MoveSyncRebind, ""))
 	case session.SyncAuthFailed:
 		if !strings.Contains(reason, "(SQLSTATE ") {
 			person(session.ErrRemoteAuth, "the server's certificate is not trusted, nothing was sent and everything is kept",
@@ -159,7 +159,7 @@ func envelope(state session.SyncState, reason string) *session.Error {
 		case said("3D000"): // invalid_catalog_name
 			person(session.ErrRemoteOld, "the server has no such database, and everything is kept", session.Words("look at the database's name in sync.url, or ask the server's administrator for the database"))
 		case said("42704"): // undefined_object: acode itself asks for no missing object
-			person(session.ErrRemoteOld, "the server does not know a parameter of its address, and everything is kept", session.Words("look at what stands behind the ? of sync.url"))
+			person(session.ErrRemoteOld, "the server does not know a parameter of its address, and everything is kept", session.Words("check the parameters behind the ? of sync.url"))
 		default:
 			person(session.ErrRemoteOld, "the server's schema is older than this acode needs, and everything is kept", session.Then("ask the server's administrator for", session.MoveMigrate, ""))
 		}

@@ -43,7 +43,7 @@ func (s *Syncer) File(ctx context.Context, l session.Lane) (Filed, error) {
 	f := s.lane(l.Session).filing
 	if over(l) && (!f.known || f.after < l.LastSeq) {
 		e := &session.Error{Code: session.ErrForked, Place: string(l.Session), Next: session.Do(session.MoveSyncStatus, ""),
-			Message: fmt.Sprintf("the server did not file all of what is here, which is kept: %s", l.Reason)}
+			Message: fmt.Sprintf("the server did not file all events of this store, which are kept here: %s", l.Reason)}
 		if l.State == session.SyncFenced {
 			e.Code = session.ErrFenced
 		}

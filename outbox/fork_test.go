@@ -89,7 +89,7 @@ func TestWholeForkIsFiled(t *testing.T) {
 					time.Sleep(10 * time.Second)
 					synctest.Wait()
 					if got := unfiled(f, sv, name(0), 5); got != 0 {
-						t.Errorf("not filed of what came later: got %d", got)
+						t.Errorf("later events that are not filed: got %d", got)
 					}
 				}
 				stop()
@@ -321,7 +321,7 @@ func TestFileOfNoFork(t *testing.T) {
 		l.State = session.SyncForked
 		_ = f.SaveLane(t.Context(), l)
 		if got, err = syncer(f, sv).File(t.Context(), l); err != nil || got.Lane.State != session.SyncSynced || got.Lane.Acked != 9 {
-			t.Errorf("File of what is no fork any more: got %+v, %v", got, err)
+			t.Errorf("File of a lane that is no fork any more: got %+v, %v", got, err)
 		}
 		fail(t, judge(f, sv, true))
 	})

@@ -37,7 +37,7 @@ func (g *goals) verdict(older []session.Lane) error {
 	}
 	l := stuck[0]
 	e := &session.Error{Code: session.ErrParked, Place: string(l.Session), Next: session.Do(session.MoveSyncParked, "")}
-	e.Message = fmt.Sprintf("what waits for a person is kept, the rest is delivered (sessions that wait: %d): %s", len(stuck), l.Reason)
+	e.Message = fmt.Sprintf("some sessions wait for a person and are kept, the rest is delivered (sessions that wait: %d): %s", len(stuck), l.Reason)
 	switch l.State {
 	case session.SyncFenced:
 		e.Code, e.Next = session.ErrFenced, session.Do(session.MoveForkOff, string(l.Session))

@@ -204,7 +204,7 @@ func TestOtherDatabase(t *testing.T) {
 			t.Errorf("calls to the other database: got %v, want hello alone", other.calls)
 		}
 		if err := syncer(f, sv).Drain(t.Context()); err != nil {
-			t.Errorf("Drain to the one of before: got %v", err)
+			t.Errorf("Drain to the earlier database: got %v", err)
 		}
 		fail(t, judge(f, sv, true))
 	})
@@ -212,7 +212,7 @@ func TestOtherDatabase(t *testing.T) {
 
 // A person corrects a name that led to another database while the wrong one is connected:
 // the next attempt makes a new connection.
-func TestMendedAddress(t *testing.T) {
+func TestCorrectedAddress(t *testing.T) {
 	for name, spoil := range map[string]func(sv *server){
 		"other_database":  func(sv *server) { sv.id.Database = "other" },
 		"server_readonly": func(sv *server) { sv.ro = true },
@@ -232,7 +232,7 @@ func TestMendedAddress(t *testing.T) {
 			time.Sleep(5 * time.Minute)
 			synctest.Wait()
 			if got := s.Snapshot().State(); got != session.SyncSynced {
-				t.Errorf("%s: got state %s after it was mended, want synced", name, got)
+				t.Errorf("%s: got state %s after it was corrected, want synced", name, got)
 			}
 			stop()
 		})

@@ -62,16 +62,16 @@ func NewMetrics(version, goversion string) *Metrics {
 	counters := func(name, help, label string) *prometheus.CounterVec {
 		return auto.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
 	}
-	m.delivered = counters("acode_sync_delivered_total", "Events that the server acknowledged, by whether it had them already.", "result")
+	m.delivered = counters("acode_sync_delivered_total", "Events that the server acknowledged: inserted, or duplicates that it had already.", "result")
 	m.batches = counters("acode_sync_batches_total", "Deliveries by outcome.", "outcome")
 	m.errors = counters("acode_sync_errors_total", "Failed calls and refused servers by class.", "class")
-	m.retries = counters("acode_sync_retries_total", "What is tried again, by reason.", "reason")
+	m.retries = counters("acode_sync_retries_total", "Retries by reason.", "reason")
 	m.rejected = auto.NewCounter(prometheus.CounterOpts{Name: "acode_sync_rejected_total", Help: "Deliveries that a reachable server refused for a row's own fault."})
 	m.duration = auto.NewHistogram(histogram("acode_sync_batch_duration_seconds", "Duration of a delivery that was answered.", prometheus.ExponentialBuckets(0.001, 2, 15)))
 	m.events = auto.NewHistogram(histogram("acode_sync_batch_events", "Events in a delivery that was answered.", prometheus.ExponentialBuckets(1, 4, 8)))
 	m.bytes = auto.NewHistogram(histogram("acode_sync_batch_bytes", "Bytes of payload in a delivery that was answered.", prometheus.ExponentialBuckets(256, 4, 8)))
 	m.ackDelay = auto.NewHistogram(histogram("acode_sync_ack_delay_seconds", "Time from commit to acknowledgement of the oldest event of a delivery.", prometheus.ExponentialBuckets(0.01, 4, 12)))
-	auto.NewGauge(prometheus.GaugeOpts{Name: "acode_build_info", Help: "Always 1; its labels say what runs.",
+	auto.NewGauge(prometheus.GaugeOpts{Name: "acode_build_info", Help: "Always 1; its labels are the versions of the program and of Go.",
 		ConstLabels: prometheus.Labels{"version": version, "goversion": goversion}}).Set(1)
 	m.MustRegister(m.gauges(), m.work())
 	m.prime()

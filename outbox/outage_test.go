@@ -239,7 +239,7 @@ func TestConnectionsThatBreakUnderBatches(t *testing.T) {
 		synctest.Wait()
 		fail(t, judge(f, sv, true))
 		if got := len(sv.sizes); got > 40 {
-			t.Errorf("batches of 20000 events over a mended link: got %d, want them to grow", got)
+			t.Errorf("batches of 20000 events over a fixed link: got %d, want them to grow", got)
 		}
 		stop()
 	})

@@ -56,7 +56,7 @@ func ruled(l session.Lane, m session.Mark) session.Lane {
 	l.Reason = fmt.Sprintf("the server has another history of this session, up to event %d; ours is kept here and filed there as a fork", m.Seq)
 	if m.Verdict == session.DeliveryFenced {
 		l.State = session.SyncFenced
-		l.Reason = fmt.Sprintf("the session was taken over elsewhere (epoch %d); what this store has beyond that is kept here and filed there as a fork", m.Epoch)
+		l.Reason = fmt.Sprintf("the session was taken over elsewhere (epoch %d); the later events of this store are kept here and filed there as a fork", m.Epoch)
 	}
 	return l
 }

@@ -262,7 +262,7 @@ func TestDroppedRow(t *testing.T) {
 		}
 		f.commit(name(1), 1)
 		if err := syncer(f, sv).Drain(t.Context()); err != nil || len(sv.chains[name(1)]) != 10 {
-			t.Errorf("Drain of what follows: got %v", err)
+			t.Errorf("Drain of the next events: got %v", err)
 		}
 	})
 }
@@ -317,7 +317,7 @@ func TestPauseInABacklog(t *testing.T) {
 }
 
 // Sessions that began since the server was connected count too.
-func TestLanesAreCountedAnew(t *testing.T) {
+func TestLanesAreCountedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sv := newStore(), newServer()
 		poisoned(sv, name(2), 4)

@@ -12,9 +12,9 @@ func (m *Metrics) work() reader {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
-	steps := desc("acode_work_steps_total", "Attempts of steps that ended, by how; one that nobody could know and that was found out later counts as both.", "outcome")
-	resumes := desc("acode_work_resumes_total", "Resumes by how they found the session and what they led to; one that was killed is counted by the next one.", "mode", "outcome")
-	locks := desc("acode_work_lock_acquisitions_total", "Attempts to take a session for execution: those that began one, and those that another process or the lock itself prevented.", "outcome")
+	steps := desc("acode_work_steps_total", "Attempts of steps that ended, by outcome; an unknown outcome that became known later counts as both.", "outcome")
+	resumes := desc("acode_work_resumes_total", "Resumes by mode and outcome; the next resume counts one that was killed.", "mode", "outcome")
+	locks := desc("acode_work_lock_acquisitions_total", "Attempts to take a session for execution, by outcome: taken, or prevented by another process or by the lock itself.", "outcome")
 	phases := desc("acode_work_resume_phase_duration_seconds", "Duration of the parts of a resume before its first step.", "phase")
 	return reader{[]*prometheus.Desc{steps, resumes, locks, phases}, func(out chan<- prometheus.Metric) {
 		if m.readWork == nil {

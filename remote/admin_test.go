@@ -282,7 +282,7 @@ func TestPruneAfterMachineThatIsGone(t *testing.T) {
 			t.Errorf("VerifyAll: got %+v, %v, want %d events and no difference", c, err, events)
 		}
 	}
-	if got, want := prune(), "9 6 events are not verified yet; a verification of the server does that, or names what is wrong; 3 it goes on with sessions of a month that stays; 3 ; "; got != want {
+	if got, want := prune(), "9 6 events are not verified yet; verify the server, which verifies them or reports the error; 3 it has sessions of an earlier month that stays; 3 ; "; got != want {
 		t.Errorf("Prune: got %s, want %s", got, want)
 	}
 	whole(15)
@@ -394,7 +394,7 @@ func TestPrune(t *testing.T) {
 		return got
 	}
 	if got := prune(1, false); len(got) != 1 || got[0].Blocked == "" || got[0].Events != 10 || got[0].Sessions != 2 {
-		t.Errorf("Prune of what is not verified: got %+v, want it to stay", got)
+		t.Errorf("Prune of unverified events: got %+v, want it to stay", got)
 	}
 	verifyAll(t, r, 100)
 	projectAll(t, r, 100)

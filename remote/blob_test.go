@@ -74,7 +74,7 @@ func TestPutBlob(t *testing.T) {
 	}
 	other := s.open(s.role("acode_writer"))
 	if got, err = other.MissingBlobs(t.Context(), hashes); err != nil || len(got) != len(hashes) {
-		t.Errorf("MissingBlobs of another role: got %d, %v, want all: nobody relies on another's content", len(got), err)
+		t.Errorf("MissingBlobs of another role: got %d, %v, want all: a role must not rely on another's content", len(got), err)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestPutBlobAgain(t *testing.T) {
 	r := s.open(s.role("acode_writer"))
 	hash, content := blob(3_500_000)
 	if err := r.PutBlob(t.Context(), hash, int64(len(content)), failing{bytes.NewReader(content[:3_000_000])}); !errors.Is(err, errRead) {
-		t.Fatalf("PutBlob of what cannot be read: got %v", err)
+		t.Fatalf("PutBlob of unreadable content: got %v", err)
 	}
 	s.exec(`CREATE TABLE sent (n int); GRANT INSERT ON sent TO acode_owner;
 		CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO public.sent VALUES (NEW.n); RETURN NEW; END';
@@ -140,7 +140,7 @@ func TestChunksAreChecked(t *testing.T) {
 		t.Errorf("a whole blob was changed: %q", got)
 	}
 	r := s.open(mine)
-	wantClass(t, "PutBlob of what is no hash", r.PutBlob(t.Context(), "ab", 0, bytes.NewReader(nil)), session.FaultRefused)
+	wantClass(t, "PutBlob with an invalid hash", r.PutBlob(t.Context(), "ab", 0, bytes.NewReader(nil)), session.FaultRefused)
 	_, err := r.MissingBlobs(t.Context(), []string{"xy"})
-	wantClass(t, "MissingBlobs of what is no hash", err, session.FaultRefused)
+	wantClass(t, "MissingBlobs with an invalid hash", err, session.FaultRefused)
 }

@@ -196,7 +196,7 @@ func TestRefusals(t *testing.T) {
 			}
 		}
 		if after := l.rows(); after != before {
-			t.Errorf("what was refused changed the server: %s, was %s", after, before)
+			t.Errorf("a refused delivery changed the server: %s, was %s", after, before)
 		}
 	})
 	conform(t, s, "foreign_owner", func(t *testing.T, l *lane) {
@@ -212,7 +212,7 @@ func TestRefusals(t *testing.T) {
 			}
 		}
 		if _, err := other.Deliver(t.Context(), c.from(0, 0)); err == nil {
-			t.Errorf("the mark of another's session was told")
+			t.Errorf("the mark of another role's session was returned")
 		}
 		if after := l.rows(); after != before {
 			t.Errorf("another role changed the session: %s, was %s", after, before)

@@ -157,7 +157,7 @@ ORDER BY 1`
 // device looks a role up. It refuses a role that is no device, and an invalid name.
 func (a *admin) device(ctx context.Context, tx pgx.Tx, name string) (there, enabled bool, err error) {
 	if !validDevice(name) {
-		return false, false, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("%q can be no device's name", name), Next: session.Words("use a-z, 0-9 and _, beginning with a letter and not with pg_, at most 63; none and public are PostgreSQL's own")}
+		return false, false, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("%q is not a valid name of a device", name), Next: session.Words("use at most 63 of a-z, 0-9 and _, beginning with a letter and not with pg_; PostgreSQL reserves none and public")}
 	}
 	var ours, able bool
 	const look = `SELECT r.rolcanlogin AND EXISTS (SELECT 1 FROM pg_auth_members m WHERE m.member = r.oid AND m.roleid = 'acode_writer'::regrole),

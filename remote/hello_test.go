@@ -102,7 +102,7 @@ func TestMarks(t *testing.T) {
 		t.Errorf("Marks differ (-want +got):\n%s", diff)
 	}
 	_, err := r.Marks(t.Context(), device, "no id", 3)
-	wantClass(t, "Marks after what is no id", err, session.FaultRefused)
+	wantClass(t, "Marks after an invalid id", err, session.FaultRefused)
 }
 
 // A session that continues from another store is counted and listed there.

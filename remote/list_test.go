@@ -67,7 +67,7 @@ func TestList(t *testing.T) {
 		t.Errorf("List as another role: got %+v, %v; want its own session alone", list, err)
 	}
 	_, err := r.List(t.Context(), "no id", 3)
-	wantClass(t, "List below what is no id", err, session.FaultRefused)
+	wantClass(t, "List below an invalid id", err, session.FaultRefused)
 }
 
 // S3, S5: no payload can stop a list.

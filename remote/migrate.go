@@ -165,12 +165,12 @@ func (a *admin) failed(what string, err error) error {
 		return err
 	}
 	f := classify(err, a.scrub)
-	e := &session.Error{Code: session.ErrOffline, Message: what, Cause: f.Cause, Next: session.Words("look at the server, then do it again: what was done stays done")}
+	e := &session.Error{Code: session.ErrOffline, Message: what, Cause: f.Cause, Next: session.Words("look at the server, then run the command again; completed steps are kept")}
 	var pe *pgconn.PgError
 	var ce *pgconn.ConnectError
 	switch {
 	case errors.As(err, &ce) && f.SQLState == "42704": // undefined_object: a parameter of the address
-		e.Code, e.Next = session.ErrConfig, session.Words("look at what stands behind the ? of the address")
+		e.Code, e.Next = session.ErrConfig, session.Words("check the parameters behind the ? of the address")
 	case errors.As(err, &pe) && pe.Code == stateEncoding:
 		e.Code, e.Next = session.ErrConfig, session.Words("make the database with ENCODING 'UTF8'")
 	case f.SQLState == "3D000": // invalid_catalog_name
@@ -178,7 +178,7 @@ func (a *admin) failed(what string, err error) error {
 	case f.Class == session.FaultAuth && f.SQLState == "":
 		e.Code, e.Next = session.ErrRemoteAuth, session.Words("look at the host of the address, and name the file of the certificate's authority: sslrootcert in the address, or PGSSLROOTCERT")
 	case f.Class == session.FaultAuth && strings.HasPrefix(f.SQLState, "28"):
-		e.Code, e.Next = session.ErrRemoteAuth, session.Words("look at the role of the address and at its password in ~/.pgpass")
+		e.Code, e.Next = session.ErrRemoteAuth, session.Words("check the role in the address and its password in ~/.pgpass")
 	case f.Class == session.FaultAuth:
 		e.Code, e.Next = session.ErrRemoteAuth, session.Words("use a role that may do this: the owner of the database with CREATEROLE, or a superuser")
 	case f.Class == session.FaultUnmigrated || f.Class == session.FaultTooNew:

@@ -100,7 +100,7 @@ func TestWrongRole(t *testing.T) {
 	u.User = url.UserPassword("nobody_of_ours", "hunter2-geheim")
 	r := s.open(u.String())
 	_, err = r.Hello(t.Context(), device)
-	wantClass(t, "Hello as nobody", err, session.FaultAuth)
+	wantClass(t, "Hello as an unknown role", err, session.FaultAuth)
 	if strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("the password is in %q", err)
 	}

@@ -92,11 +92,11 @@ WHERE e.received_at >= ($1::text || ' 00:00+00')::timestamptz AND e.received_at 
 	case current:
 		m.Blocked = "the month is not over on the server"
 	case unverified > 0:
-		m.Blocked = fmt.Sprintf("%d events are not verified yet; a verification of the server does that, or names what is wrong", unverified)
+		m.Blocked = fmt.Sprintf("%d events are not verified yet; verify the server, which verifies them or reports the error", unverified)
 	case unprojected > 0:
-		m.Blocked = fmt.Sprintf("%d events are not in the typed tables yet; a verification of the server puts them there", unprojected)
+		m.Blocked = fmt.Sprintf("%d events are not in the typed tables yet; verify the server, which puts them there", unprojected)
 	case follows:
-		m.Blocked = "it goes on with sessions of a month that stays"
+		m.Blocked = "it has sessions of an earlier month that stays"
 	}
 	return nil
 }

@@ -70,11 +70,11 @@ func TestWriterIsConfined(t *testing.T) {
 		}
 	}
 	if err := execAs(writer, `SELECT * FROM acode.hello('x'); SELECT * FROM acode.marks('x', gen_random_uuid(), 1); SELECT * FROM acode.list_sessions(gen_random_uuid(), 1)`); err != nil {
-		t.Errorf("what a device may do: %v", err)
+		t.Errorf("a call that a device may make: %v", err)
 	}
 	if got := s.value(`SELECT string_agg(p.proname, ' ') FROM pg_proc p WHERE p.pronamespace = 'acode'::regnamespace
 		AND (p.proacl IS NULL OR EXISTS (SELECT 1 FROM aclexplode(p.proacl) a WHERE a.grantee = 0))`); got != "" {
-		t.Errorf("everybody may call %s", got)
+		t.Errorf("PUBLIC may call %s", got)
 	}
 	if got := s.value(`SELECT string_agg(p.proname, ' ') FROM pg_proc p WHERE p.pronamespace = 'acode'::regnamespace AND p.prosecdef
 		AND NOT coalesce(array_to_string(p.proconfig, ','), '') ~ 'search_path=pg_catalog, acode, pg_temp'`); got != "" {

@@ -35,7 +35,7 @@ func TestUntrustedServer(t *testing.T) {
 		want         session.SyncFaultClass
 		hint         string
 	}{
-		"certificate of nobody":        {"S", "verify-full", session.FaultAuth, "sslrootcert"},
+		"unknown certificate":          {"S", "verify-full", session.FaultAuth, "sslrootcert"},
 		"certificate of another":       {"S", "verify-full&sslrootcert=" + roots, session.FaultAuth, "sslrootcert"},
 		"certificate of another, less": {"S", "verify-ca&sslrootcert=" + roots, session.FaultAuth, "sslrootcert"},
 		"no TLS":                       {"N", "verify-full", session.FaultOffline, "look at the server"},
@@ -51,7 +51,7 @@ func TestUntrustedServer(t *testing.T) {
 		wantClass(t, name, err, c.want)
 		_ = r.Close()
 		if strings.Contains(string(<-heard), "hunter2") {
-			t.Errorf("%s: was told the password", name)
+			t.Errorf("%s: received the password", name)
 		}
 		var e *session.Error
 		if _, err := remote.ReadStatus(t.Context(), options(to)); !errors.As(err, &e) || !strings.Contains(e.Next.String(), c.hint) {

@@ -145,7 +145,7 @@ var explain = map[string]string{
 	"duplicate": "two events have the same place",
 	"changed":   "the content does not give the hash",
 	"head":      "the head does not have the hash of the last event",
-	"stray":     "an event lies outside of what the head says is kept",
+	"stray":     "an event lies outside of the range in the head",
 }
 
 // verifyRest checks data outside of chains. It finds events of a session without head,

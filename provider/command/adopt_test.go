@@ -51,7 +51,7 @@ func TestAdopt(t *testing.T) {
 		t.Errorf("Run of another command: got %v, want %s", err, session.ErrConflict)
 	}
 	if err := heir.Adopt(s.ctx(), s.dir, "never", req); !errors.Is(err, session.ErrUncertain) {
-		t.Errorf("Adopt of what never ran: got %v, want %s", err, session.ErrUncertain)
+		t.Errorf("Adopt of a command that never ran: got %v, want %s", err, session.ErrUncertain)
 	}
 	if err := s.Forget(s.key + "-old"); err != nil {
 		t.Fatal(err)

@@ -69,11 +69,11 @@ func cancelCommand(ctx context.Context, dir, key string, grace time.Duration) er
 				unseen = 0
 			}
 			if unseen == maxUnseen {
-				return &session.Error{Code: session.ErrCommand, Message: "who holds the claim of the command cannot be seen from here; it was not ended", Place: key,
+				return &session.Error{Code: session.ErrCommand, Message: "the process that holds the command's claim cannot be seen from here; the command was not ended", Place: key,
 					Next: session.Words("end it where it runs, in another container (PID namespace) or as another user")}
 			}
 			if len(left) > 0 {
-				return &session.Error{Code: session.ErrCommand, Message: "what is left of the command runs with another user's rights and may not be signalled: " + describe(left[0]),
+				return &session.Error{Code: session.ErrCommand, Message: "a process of the command runs with another user's rights and may not be signalled: " + describe(left[0]),
 					Place: key, Next: session.Words("end it as that user, or wait for it")}
 			}
 		}
@@ -101,7 +101,7 @@ func askToEnd(ctx context.Context, conn *client, again bool, dir, key string) (*
 			return nil, err
 		}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, frozen("the command ends once that goes on"))
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, frozen("the command ends once the supervisor continues"))
 	defer cancel()
 	if err := conn.ask(ctx, message{Op: opTerminate, Key: key}); err != nil {
 		conn.close()

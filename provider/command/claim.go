@@ -161,7 +161,7 @@ func blockBody(b []byte) ([]byte, error) {
 
 func corrupt(path string, cause error) error {
 	return &session.Error{Code: session.ErrCorrupt, Message: "the record of a command is damaged; nothing was changed", Place: path,
-		Next: session.Then("compare what the command was to do with what is there, keep the file for whoever examines it, then give the session up", session.MoveCancel, sessionOf(path)), Cause: cause}
+		Next: session.Then("check by hand what the command has done, keep the file for an analysis, then give the session up", session.MoveCancel, sessionOf(path)), Cause: cause}
 }
 
 // sessionOf returns the session whose directory holds the file. A hint names the session
@@ -170,7 +170,7 @@ func sessionOf(path string) string { return filepath.Base(filepath.Dir(path)) }
 
 // ErrHeld goes with ErrCorrupt if the command of a damaged claim, or its supervisor,
 // still runs.
-var ErrHeld = errors.New("it is held, so that something of its command still runs")
+var ErrHeld = errors.New("a process holds it, so the command or its supervisor still runs")
 
 // orHeld adds ErrHeld to err, an error of the damaged claim in f, if a process holds the
 // claim.
@@ -181,7 +181,7 @@ func orHeld(f *os.File, err error) error {
 	}
 	if free, lerr := lockFree(f); lerr == nil && !free {
 		e.Cause = fmt.Errorf("%w; %w", e.Cause, ErrHeld)
-		e.Next = session.Then("find what holds the file (fuser shows it) and wait for its end, or end it, then give the session up", session.MoveCancel, sessionOf(f.Name()))
+		e.Next = session.Then("find the process that holds the file (fuser shows it), wait for its end or end it, then give the session up", session.MoveCancel, sessionOf(f.Name()))
 	}
 	return err
 }

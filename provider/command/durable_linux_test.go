@@ -73,7 +73,7 @@ func TestOrderOfDurableCalls(t *testing.T) {
 	follows("the command", func(c crash.Call) bool {
 		return c.Kind == crash.KindExec && bytes.Contains(c.Data, []byte("echo done"))
 	})
-	follows("what it wrote", func(c crash.Call) bool { return c.Kind == crash.KindWrite && c.Path == filepath.Join(s.ws, "out") })
+	follows("the output", func(c crash.Call) bool { return c.Kind == crash.KindWrite && c.Path == filepath.Join(s.ws, "out") })
 	follows("the sync of that", func(c crash.Call) bool { return c.Kind == crash.KindSyncAll })
 	follows("the record of its end", func(c crash.Call) bool {
 		return c.Kind == crash.KindWrite && c.Path == claim && c.Offset == command.ExitAt

@@ -147,7 +147,7 @@ func (e *epochFile) admit(epoch uint64) error {
 		return err
 	}
 	if epoch < highest {
-		return &session.Error{Code: session.ErrFenced, Next: session.Then("see who executes it", session.MoveStatus, sessionOf(e.f.Name())),
+		return &session.Error{Code: session.ErrFenced, Next: session.Then("see which process executes it", session.MoveStatus, sessionOf(e.f.Name())),
 			Message: fmt.Sprintf("another acode took the session over (epoch %d, ours is %d); the command was not started", highest, epoch)}
 	}
 	return nil

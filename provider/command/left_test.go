@@ -161,7 +161,7 @@ func TestTerminateBeforeTheClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.ledger() != "a\nc\n" {
-		t.Errorf("ledger %q: what was terminated ran", s.ledger())
+		t.Errorf("ledger %q: a terminated command ran", s.ledger())
 	}
 	rec, err := r.Run(s.ctx(), req)
 	if err != nil || rec.State != session.CommandFinished || !rec.Cancelled || rec.Exit != -1 || rec.EndedUS < rec.StartedUS {
@@ -171,7 +171,7 @@ func TestTerminateBeforeTheClaim(t *testing.T) {
 		t.Errorf("output %q", out)
 	}
 	if err := r.Terminate(s.ctx(), "never"); !errors.Is(err, session.ErrCommand) {
-		t.Errorf("Terminate of a key that nobody asked for: got %v, want ErrCommand", err)
+		t.Errorf("Terminate of a key without a request: got %v, want ErrCommand", err)
 	}
 }
 
@@ -184,7 +184,7 @@ func TestEndsOnlyWhenNobodyIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	if looks < last {
-		t.Errorf("ended after %d looks, of which each saw somebody", looks)
+		t.Errorf("ended after %d looks, each of which saw a process", looks)
 	}
 }
 
@@ -201,7 +201,7 @@ func TestOneLookEndsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if looks < last {
-		t.Errorf("ended after %d looks, of which each third saw somebody", looks)
+		t.Errorf("ended after %d looks, every third of which saw a process", looks)
 	}
 }
 
@@ -302,7 +302,7 @@ func backgroundChildIsListed(t *testing.T, s *stage, lock string) {
 		t.Errorf("b: got %+v", rec)
 	}
 	if !running(bg) {
-		t.Error("the end of one command ended what another left")
+		t.Error("the end of one command ended a process that another left")
 	}
 	_ = syscall.Kill(bg, syscall.SIGKILL)
 	eventually(t, "the name alone", func() bool {

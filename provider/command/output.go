@@ -215,7 +215,7 @@ func (g gapped) missing(format string, args ...any) gapped {
 
 func tornOutput(path, what string, cause error) error {
 	return &session.Error{Code: session.ErrCorrupt, Message: "an output file of the command cannot be used: " + what, Place: path, Cause: cause,
-		Next: session.Words("decide by what the command was to do; its output cannot be had again")}
+		Next: session.Words("check by hand what the command has done; its output is lost")}
 }
 
 // withoutHoles reads a file from at to size, with a note in place of each hole. A hole is

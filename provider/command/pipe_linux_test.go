@@ -117,7 +117,7 @@ func TestWriterOutlivesItsReaders(t *testing.T) {
 					fmt.Fprintln(&want, i+1)
 				}
 			}
-			eventually(t, "what it wrote to be kept", func() bool {
+			eventually(t, "the output to be kept", func() bool {
 				info, err := os.Stat(filepath.Join(s.dir, command.Stem(req.Key)+".out"))
 				return err == nil && info.Size() >= int64(want.Len())
 			})
@@ -227,7 +227,7 @@ func TestFollow(t *testing.T) {
 		t.Errorf("%d bytes more were in memory", grown)
 	}
 	if _, err := command.Follow(s.ctx(), s.dir, "never", true, masked, masked); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("Follow of what was never started: got %v", err)
+		t.Errorf("Follow of a command that was never started: got %v", err)
 	}
 }
 

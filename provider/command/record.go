@@ -161,7 +161,7 @@ const (
 func (c claim) unsupervised() string {
 	for _, path := range outputPaths(filepath.Dir(c.Path), c.Header.Key, c.Header.Split) {
 		if _, err := os.Lstat(path + pipeSuffix); err == nil {
-			return unsupervised + "; what it wrote last may be lost"
+			return unsupervised + "; its last output may be lost"
 		}
 	}
 	return unsupervised
@@ -347,7 +347,7 @@ func (c claim) stopped(rec session.CommandRecord) string {
 	if rec.State != session.CommandRunning && rec.State != session.CommandUnattended || rec.Elsewhere {
 		return ""
 	}
-	const said = "%s is stopped, as by Ctrl-Z: kill -CONT %d lets it go on"
+	const said = "%s is stopped, as by Ctrl-Z: kill -CONT %d continues it"
 	switch by := c.Header.Supervisor; {
 	case by.Stopped():
 		return fmt.Sprintf(said, "its supervisor", by.PID)

@@ -142,7 +142,7 @@ func signalExitAndExecFailure(t *testing.T, s *stage) {
 		req.Argv = argv
 		rec := s.run(req)
 		if rec.State != session.CommandFinished || rec.Exit != -1 || rec.StartError == "" || strings.Contains(rec.StartError, argv[0]) || rec.PID != 0 || rec.EndedUS-rec.StartedUS > patience.Microseconds() {
-			t.Errorf("%s: got %+v; the record must not name what may hold a secret", argv, rec)
+			t.Errorf("%s: got %+v; the record must not name an argument that may hold a secret", argv, rec)
 		}
 	}
 }
@@ -421,5 +421,5 @@ func TestSupervisorKeepsNothingOpen(t *testing.T) {
 	for round := range 3 {
 		commands(round + 1)
 	}
-	eventually(t, "the supervisor to have closed what it opened", func() bool { return open() <= settled })
+	eventually(t, "the supervisor to have closed its files", func() bool { return open() <= settled })
 }

@@ -360,7 +360,7 @@ func (r *Runner) Forget(key string) error {
 func removeOutput(path string) error {
 	// os.Remove makes two system calls if the file is gone
 	if err := unix.Unlink(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return diskError("what a command wrote could not be removed; everything committed before is kept", err)
+		return diskError("the output of a command could not be removed; everything committed before is kept", err)
 	}
 	return nil
 }
@@ -375,7 +375,7 @@ func ForgetAll(dir string) error {
 		return nil
 	}
 	if err != nil {
-		return diskError("what the commands of the session wrote could not be listed; everything committed before is kept", err)
+		return diskError("the outputs of the session's commands could not be listed; everything committed before is kept", err)
 	}
 	sweep(dir)
 	var errs []error

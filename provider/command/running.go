@@ -549,14 +549,14 @@ func (s *supervisor) makeDurable(c *running, e *exitBlock) {
 	c.outs.cap()
 	sizes, err := c.outs.lengths()
 	if err != nil {
-		e.Unknown = "what it wrote cannot be opened any more: " + err.Error()
+		e.Unknown = "its output can no longer be opened: " + err.Error()
 		return
 	}
 	e.Out, e.Err = sizes[0], sizes[1]
 	covered := !c.req.Volatile && sameDevice(c.place.workspace, c.outs.sinks[0].file)
 	if !c.req.Volatile {
 		if err := syncFS(c.place.workspace); err != nil {
-			e.Unknown = "what the command wrote could not be made durable: " + err.Error()
+			e.Unknown = "the files of the workspace could not be made durable: " + err.Error()
 			return
 		}
 		s.cfg.hook("synced")

@@ -28,7 +28,7 @@ func deny(spec string) error {
 	for _, field := range strings.Fields(spec) {
 		n, err := strconv.ParseUint(field, 10, 32)
 		if err != nil {
-			return fmt.Errorf("parse what to deny: %w", err)
+			return fmt.Errorf("parse the calls to deny: %w", err)
 		}
 		numbers = append(numbers, uint32(n))
 	}

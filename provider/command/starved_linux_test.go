@@ -118,7 +118,7 @@ func TestStarvedSupervisorBlamesNoCommand(t *testing.T) {
 	}
 	s = newStage(t, "CMDTEST_FILES=ended:3")
 	if rec := s.run(s.sh(s.key, "echo ran >> ledger; exit 3")); rec.State != session.CommandFinished || rec.Exit != 3 {
-		t.Errorf("at its end: got %+v, want what it ended with", rec)
+		t.Errorf("at its end: got %+v, want its result", rec)
 	}
 }
 

@@ -39,7 +39,7 @@ func recorded(t *testing.T, dir, script string) string {
 	_, text, begun := strings.Cut(string(b), "\n")
 	end := strings.LastIndex(text, "\nScript done on")
 	if !begun || end < 0 {
-		t.Fatalf("what script wrote is no recording: %q", b)
+		t.Fatalf("the output of script is no recording: %q", b)
 	}
 	return text[:end]
 }
