@@ -8,16 +8,16 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Setting is one configuration key with its value, as it would be written in a file, and
-// where it comes from, as "default" or "/path/config.yml:3".
+// Setting is one configuration key with its value, as written in a file. Origin is its
+// source: "default", or a place such as "/path/config.yml:3".
 type Setting struct {
 	Key    string `json:"key"`
 	Value  string `json:"value"`
 	Origin string `json:"origin"`
 }
 
-// ConfigShow writes settings one a line; origin adds where each value comes from, which a
-// script is always told.
+// ConfigShow prints one setting a line. origin adds the origin of each value, which JSON
+// always contains.
 func (p Page) ConfigShow(settings []Setting, origin bool) error {
 	if p.JSON {
 		return p.json(struct {
@@ -39,15 +39,15 @@ func (p Page) ConfigShow(settings []Setting, origin bool) error {
 	return p.columns(table)
 }
 
-// ExitCode is a row of the exit table.
+// ExitCode is a row of the table of exit statuses.
 type ExitCode struct {
 	Exit    int    `json:"exit"`
 	Meaning string `json:"meaning"`
-	// none is empty, not nil
+	// Codes is empty for none, not nil.
 	Codes []session.Code `json:"codes"`
 }
 
-// ExitCodes writes what each exit status means and which codes lead to it.
+// ExitCodes prints the meaning of each exit status and the codes that lead to it.
 func (p Page) ExitCodes(codes []ExitCode) error {
 	if p.JSON {
 		return p.json(struct {

@@ -11,7 +11,7 @@ import (
 
 func comma(n int) string { return humanize.Comma(int64(n)) }
 
-// took writes how long work took: "40ms", "1.2s", "12s", "2m05s", "1h02m".
+// took formats a duration: "40ms", "1.2s", "12s", "2m05s", "1h02m".
 func took(d time.Duration) string {
 	switch {
 	case d < time.Millisecond:
@@ -26,7 +26,7 @@ func took(d time.Duration) string {
 	return elapsed(d)
 }
 
-// clock writes a running time: "0:05", "1:02:03".
+// clock formats a running time: "0:05", "1:02:03".
 func clock(d time.Duration) string {
 	s := int64(d / time.Second)
 	if s < 3600 {
@@ -35,7 +35,7 @@ func clock(d time.Duration) string {
 	return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
 }
 
-// elapsed writes a time in whole seconds.
+// elapsed formats a duration in whole seconds.
 func elapsed(d time.Duration) string {
 	switch s := int64(max(d, 0) / time.Second); {
 	case s < 60:
@@ -47,11 +47,11 @@ func elapsed(d time.Duration) string {
 	}
 }
 
-// agoShort writes an age for a line: "5 min ago".
+// agoShort formats an age for a line: "5 min ago".
 func agoShort(now, then time.Time) string { return ago(now.Sub(then), " sec", " min", " h", " d") }
 
-// ago writes an age in these units. A time that lies ahead, as after a step of the clock,
-// is "now".
+// ago formats an age in these units. A time in the future, for example after a step of
+// the clock, gives "now".
 func ago(age time.Duration, s, m, h, d string) string {
 	n, unit := age/(24*time.Hour), d
 	switch {
@@ -67,7 +67,7 @@ func ago(age time.Duration, s, m, h, d string) string {
 	return fmt.Sprintf("%d%s ago", n, unit)
 }
 
-// agoLong writes an age as a sentence says it: "10 minutes ago".
+// agoLong formats an age for a sentence: "10 minutes ago".
 func agoLong(now, then time.Time) string {
 	if !then.Before(now) {
 		return "now"
@@ -75,8 +75,8 @@ func agoLong(now, then time.Time) string {
 	return humanize.RelTime(then, now, "ago", "from now")
 }
 
-// Instant writes a time to the second, as the clock of a person shows it who reads it on
-// a terminal, else in UTC.
+// Instant formats a time to the second. On a terminal it uses the local time zone,
+// otherwise UTC.
 func (p Page) Instant(us int64) string {
 	if p.Local {
 		return time.UnixMicro(us).Local().Format("2006-01-02 15:04:05")

@@ -8,22 +8,21 @@ import (
 	"unicode/utf8"
 )
 
-// Clean makes s harmless and visible on one line: control characters, invalid bytes and
-// characters that reorder or hide text are written as escapes like \x1b (T1).
+// Clean makes s harmless and visible on one line (T1). Control characters, invalid bytes,
+// and characters that reorder or hide text become escapes like \x1b.
 func Clean(s string) string { return clean(s, "") }
 
-// CleanLines is Clean for text that may span lines: newlines and tabs stay, a carriage
-// return before a newline is dropped.
+// CleanLines is Clean for text of several lines. It keeps newlines and tabs, and drops a
+// carriage return before a newline.
 func CleanLines(s string) string {
 	return clean(strings.ReplaceAll(s, "\r\n", "\n"), "\n\t")
 }
 
-// cleanLine is Clean for a line of a text, as of a file or of what a command wrote: tabs
-// stay.
+// cleanLine is Clean for one line of a file or of the output of a command. It keeps tabs.
 func cleanLine(s string) string { return clean(s, "\t") }
 
-// cleanText is Clean for a text of several lines: they stay, and each but the first is
-// indented, so that none passes for a line of ours.
+// cleanText is Clean for text of several lines. It indents each line but the first, so
+// that no line looks like one of acode.
 func cleanText(s, indent string) string {
 	lines := textLines(s)
 	for i, l := range lines {
@@ -32,7 +31,7 @@ func cleanText(s, indent string) string {
 	return strings.Join(lines, "\n"+indent)
 }
 
-// textLines gives the lines of a text, which may end with one or not.
+// textLines returns the lines of a text. The last line may lack its newline.
 func textLines(s string) []string { return strings.Split(strings.TrimRight(s, "\n"), "\n") }
 
 func clean(s, keep string) string {
@@ -52,8 +51,8 @@ func clean(s, keep string) string {
 	return b.String()
 }
 
-// unsafeRune reports whether r could steer a terminal or deceive a reader. The two
-// joiners are spared: scripts and emoji need them.
+// unsafeRune reports whether r could control a terminal or deceive a reader. The two
+// joiners are safe, because scripts and emoji need them.
 func unsafeRune(r rune) bool {
 	if r < 0x7f {
 		return r < ' '
@@ -74,8 +73,7 @@ func escape(r rune) string {
 	return fmt.Sprintf(`\U%08x`, r)
 }
 
-// shorten cuts clean text to at most width columns, with ellipsis at the end when it is
-// cut.
+// shorten cuts clean text to at most width columns. Cut text ends with ellipsis.
 func shorten(s string, width int, ellipsis string) string {
 	if columns(s) <= width {
 		return s
@@ -93,7 +91,7 @@ func shorten(s string, width int, ellipsis string) string {
 	return s
 }
 
-// columns counts those that s takes, in which only marks have colours.
+// columns returns how many columns s takes. Escape sequences for colours take none.
 func columns(s string) int {
 	n, colour := 0, false
 	for _, r := range s {
@@ -105,8 +103,9 @@ func columns(s string) int {
 	return n
 }
 
-// runeColumns is an estimate that never claims fewer columns than usual terminals take
-// for East Asian and emoji characters: a live line that wraps could not be erased.
+// runeColumns estimates the columns of a character. The estimate for East Asian
+// characters and emoji is never less than usual terminals take, because a live line that
+// wraps could not be erased.
 func runeColumns(r rune) int {
 	switch {
 	case r < 0x300:

@@ -10,26 +10,26 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Error writes err for a person: message with code, then what to do, as its door says it;
-// empty says nothing. Lines below the first one, as a caret, follow it (FR-063).
+// Error prints err for a person: the message with its code, further lines such as a
+// caret, then the hint (FR-063). An empty hint is left out.
 func Error(w io.Writer, err error, hint string) {
 	first, rest, more := strings.Cut(CleanLines(err.Error()), "\n")
-	_, _ = fmt.Fprintf(w, "acode: %s (%s)\n", first, Clean(string(session.CodeOf(err)))) // nowhere left to report to
+	_, _ = fmt.Fprintf(w, "acode: %s (%s)\n", first, Clean(string(session.CodeOf(err)))) // there is no other place to report to
 	if more {
-		_, _ = fmt.Fprintln(w, strings.TrimRight(rest, "\n")) // as above
+		_, _ = fmt.Fprintln(w, strings.TrimRight(rest, "\n")) // there is no other place to report to
 	}
 	if hint != "" {
-		_, _ = fmt.Fprintf(w, "hint: %s\n", CleanLines(hint)) // as above
+		_, _ = fmt.Fprintf(w, "hint: %s\n", CleanLines(hint)) // there is no other place to report to
 	}
 }
 
-// ErrorJSON writes err as the one line of type "result" that ends a command which failed.
-// mask takes secrets out of its texts.
+// ErrorJSON writes err as the line of type "result" that ends a failed command. mask
+// removes secrets from its texts.
 func ErrorJSON(w io.Writer, err error, exit int, hint string, now time.Time, mask func(string) string) {
 	f := newFailure(err, exit, hint)
 	f.Message, f.Place, f.Next = mask(f.Message), mask(f.Place), mask(f.Next)
 	l := line{V: jsonVersion, TS: stamp(now), Type: string(session.NoticeResult), resultJSON: f}
-	_, _ = w.Write(encode(l)) // nowhere left to report to
+	_, _ = w.Write(encode(l)) // there is no other place to report to
 }
 
 func newFailure(err error, exit int, hint string) *resultJSON {
@@ -41,12 +41,12 @@ func newFailure(err error, exit int, hint string) *resultJSON {
 	return out
 }
 
-// Fail shows an error that ended the command. With JSON it is the result, unless a result
-// was given before; then it is dropped, since that one already ended the stream.
+// Fail shows an error that ended the command. With JSON it writes the result, unless a
+// result has already ended the stream.
 func (p *Printer) Fail(err error, exit int, hint string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.settle()
+	p.release()
 	p.live.steps = nil
 	if !p.o.JSON {
 		Error(p.o.Err, err, hint)

@@ -43,7 +43,7 @@ func usAgo(d time.Duration) int64 { return clock().Add(-d).UnixMicro() }
 
 const sessionID = session.ID("0190b5a2-7c1e-7000-8000-000000000001")
 
-// screen is a printer with what it wrote.
+// screen is a printer with its output.
 type screen struct {
 	*terminal.Printer
 	out, err bytes.Buffer
@@ -63,7 +63,7 @@ func newScreen(t *testing.T, change func(*terminal.Options)) *screen {
 	return s
 }
 
-// both gives standard output and, below a rule, standard error.
+// both returns standard output and, below a rule, standard error.
 func (s *screen) both() string {
 	if s.err.Len() == 0 {
 		return s.out.String()
@@ -85,7 +85,7 @@ func item(task, step int, title, label string, a session.Action, took time.Durat
 	}
 }
 
-// manual is the continuation of the user manual's example.
+// manual returns the continuation of the user manual's example.
 func manual() *session.Continuation {
 	const skip, do = session.ActionSkip, session.ActionExecute
 	c := &session.Continuation{

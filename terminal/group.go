@@ -7,7 +7,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// maxGroups bounds the lines about skipped work in a header, so that a session of
+// maxGroups limits the lines about skipped work in a header, so that a session of
 // thousands of tasks still shows where it starts.
 const maxGroups = 20
 
@@ -16,7 +16,7 @@ type group struct {
 	first, last session.Item
 	steps       int
 	took        time.Duration
-	// its tasks have no other step
+	// whole is set when its tasks have no other step.
 	whole bool
 }
 
@@ -24,7 +24,7 @@ func (g *group) add(more group) {
 	g.last, g.steps, g.took = more.last, g.steps+more.steps, g.took+more.took
 }
 
-// String gives "Task 1", "Task 2, Steps 1-2" or "Tasks 1-40".
+// String returns "Task 1", "Task 2, Steps 1-2" or "Tasks 1-40".
 func (g group) String() string {
 	switch {
 	case g.first.Task == 0:
@@ -39,9 +39,9 @@ func (g group) String() string {
 	return fmt.Sprintf("Task %d, Steps %d-%d", g.first.Task, g.first.Step, g.last.Step)
 }
 
-// groups joins the skipped items of c: whole tasks, and runs of steps in a task that is
-// not whole. Where there are too many lines, whole tasks that follow each other are
-// joined too, and the rest is counted.
+// groups joins the skipped items of c to whole tasks, and to runs of steps in other
+// tasks. If that gives too many lines, groups also joins consecutive whole tasks and
+// counts the rest.
 func groups(c *session.Continuation) []group {
 	total := map[int]int{}
 	var gs []group
@@ -72,7 +72,7 @@ func groups(c *session.Continuation) []group {
 	return append(tasks[:maxGroups-1], rest)
 }
 
-// joined adds g to the last of gs where that fits, else behind it.
+// joined adds g to the last of gs if fits allows it, or else appends it.
 func joined(gs []group, g group, fits func(group) bool) []group {
 	if n := len(gs); n > 0 && fits(gs[n-1]) {
 		gs[n-1].add(g)
@@ -81,10 +81,10 @@ func joined(gs []group, g group, fits func(group) bool) []group {
 	return append(gs, g)
 }
 
-// place writes where an item stands: "Task 2, Step 3".
+// place returns the place of an item: "Task 2, Step 3".
 func place(it session.Item) string { return fmt.Sprintf("Task %d, Step %d", it.Task, it.Step) }
 
-// name writes an item for a progress line: "Task 2, Step 3: Add email validator".
+// name returns an item for a progress line: "Task 2, Step 3: Add email validator".
 func name(it session.Item) string {
 	if it.Label == "" {
 		return place(it)

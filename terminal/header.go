@@ -9,8 +9,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// What opens and closes the environment block. A notice that says one of these itself is
-// taken for it, so that nothing is said twice.
+// These lines begin and end the environment block. A notice with one of these texts only
+// moves the block on, so that no line appears twice.
 const (
 	checksBegin     = "Validating environment..."
 	checksPassed    = "Environment ready."
@@ -18,7 +18,7 @@ const (
 	changesAccepted = "Continuing with changed files..."
 )
 
-// check writes one line of the environment block.
+// check shows one line of the environment block.
 func (p *Printer) check(n session.Notice) {
 	if strings.HasPrefix(n.Text, checksPassed) {
 		p.endChecks()
@@ -29,7 +29,7 @@ func (p *Printer) check(n session.Notice) {
 	}
 }
 
-// beginChecks opens the environment block, of which only -v shows what is as it was.
+// beginChecks begins the environment block. Only -v shows its unchanged parts.
 func (p *Printer) beginChecks() {
 	if p.block == noBlock && p.o.Verbose > 0 {
 		p.printf("%s\n", checksBegin)
@@ -51,7 +51,7 @@ func (p *Printer) changed(n session.Notice) {
 	p.printf("    - %s\n", changedLine(*n.Changed, p.o.Now()))
 }
 
-// changedLine writes a changed file with what the session did with it.
+// changedLine returns a changed file and how the session used it.
 func changedLine(c session.ChangedFile, now time.Time) string {
 	s := Clean(c.Path) + " (" + Clean(c.Kind)
 	if c.MTimeNS != 0 && c.Kind != session.FileDeleted {
@@ -65,7 +65,8 @@ func changedLine(c session.ChangedFile, now time.Time) string {
 		return s + " - a step that is left names it"
 	case c.Session == session.FileInProgress:
 		return s + " - a step in progress works on it"
-	case c.Session == session.FileBeside && c.Kind == session.FileDeleted: // nobody knows when
+	// The time of a deletion is unknown.
+	case c.Session == session.FileBeside && c.Kind == session.FileDeleted:
 		return s + " - a command of the session may have removed it"
 	case c.Session == session.FileBeside:
 		return s + " - changed while a command of the session ran"
@@ -73,7 +74,7 @@ func changedLine(c session.ChangedFile, now time.Time) string {
 	return s + " - the session " + Clean(string(c.Session)) + " it"
 }
 
-// endList closes the list of changed files; what it means depends on all of them.
+// endList ends the list of changed files with a conclusion from all of them.
 func (p *Printer) endList() {
 	if p.block != listing {
 		return
@@ -84,7 +85,7 @@ func (p *Printer) endList() {
 	}
 }
 
-// endChecks closes the environment block with what follows from it.
+// endChecks ends the environment block with its conclusion.
 func (p *Printer) endChecks() {
 	switch {
 	case p.block == noBlock:
@@ -100,7 +101,7 @@ func (p *Printer) endChecks() {
 	p.block = noBlock
 }
 
-// header writes what is resumed, its state, what is skipped and from where it goes on.
+// header shows the session, its state, the skipped work and the place where it continues.
 func (p *Printer) header(n session.Notice) {
 	p.endChecks()
 	if p.sess == nil || n.Next == nil {
@@ -129,7 +130,8 @@ func (p *Printer) header(n session.Notice) {
 	p.below("  ", d.why()...)
 }
 
-// summary says in one line what is run, or what is resumed and how it stood.
+// summary describes in one line the session that runs, or the one that is resumed and its
+// previous state.
 func (p *Printer) summary(c *session.Continuation) {
 	short, task := Clean(p.sess.Short), Clean(p.sess.Task)
 	switch {
@@ -199,7 +201,8 @@ func skippedLine(g group) string {
 	return s + " (skipped)"
 }
 
-// handling explains what becomes of a step that was in progress (FR-023 to FR-028).
+// handling explains how the engine handles a step that was in progress (FR-023 to
+// FR-028).
 func (p *Printer) handling(n session.Notice) {
 	if n.Item == nil {
 		return
@@ -219,10 +222,11 @@ func (p *Printer) handling(n session.Notice) {
 	}
 }
 
-// handled says in one line what becomes of a step that was in progress.
+// handled is handling in one line.
 func handled(n session.Notice) string {
 	lines := handlingLines(n)
-	if n.Level == session.ActionAttach { // the reason says it
+	// The reason already says that acode attaches.
+	if n.Level == session.ActionAttach {
 		lines = lines[:len(lines)-1]
 	}
 	var words []string

@@ -13,8 +13,9 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// each hands every event to f while they are read: a session may have more than fit into
-// memory. Damage (ErrCorrupt) is passed over, and returned once there is no more.
+// each calls f for every event while it reads them, because a session may have more
+// events than fit into memory. It skips damaged events and returns the first ErrCorrupt
+// at the end.
 func each(events iter.Seq2[session.Event, error], f func(session.Event) error) (damage error) {
 	for e, err := range events {
 		switch {
@@ -31,10 +32,10 @@ func each(events iter.Seq2[session.Event, error], f func(session.Event) error) (
 	return damage
 }
 
-// historyLines is how many lines of a history are put in columns together.
+// historyLines is how many lines of a history are aligned together.
 const historyLines = 1000
 
-// History writes events as a table or as JSON Lines, oldest first, one line each.
+// History prints events as a table or as JSON Lines, one line each, the oldest first.
 func (p Page) History(events iter.Seq2[session.Event, error]) error {
 	if p.JSON {
 		return each(events, func(e session.Event) error { return p.json(NewEventJSON(e)) })
@@ -63,8 +64,8 @@ func (p Page) History(events iter.Seq2[session.Event, error]) error {
 	return errors.Join(flush(), damage)
 }
 
-// gist gives what is worth knowing of a payload on one line. An unreadable one says so:
-// this table is what a person reads when something is wrong.
+// gist summarizes a payload on one line. It also names an unreadable payload, because
+// people read this table when something is wrong.
 func gist(e session.Event) string {
 	var d struct {
 		session.StepID
@@ -80,7 +81,7 @@ func gist(e session.Event) string {
 		PID     int            `json:"pid"`
 		By      string         `json:"by"`
 	}
-	// its "task" and "steps" are no step's
+	// The "task" and "steps" of this payload do not belong to a step.
 	var created session.SessionCreatedData
 	switch {
 	case e.Type == session.SessionCreated && e.Decode(&created) == nil:
@@ -107,9 +108,8 @@ func gist(e session.Event) string {
 	return strings.Join(words, " ")
 }
 
-// EventJSON is the one shape of an event for scripts: a line of the history, an element
-// of an export. Time and Type are what an export said before it had the names of the
-// history.
+// EventJSON is an event for scripts: a line of the history or an element of an export.
+// Time and Type repeat TS and Event in the format of an export.
 type EventJSON struct {
 	V         int               `json:"v"`
 	TS        string            `json:"ts" jsonschema:"when it happened; UTC, microseconds"`
@@ -125,7 +125,7 @@ type EventJSON struct {
 	Time      string            `json:"time" jsonschema:"the same as ts, without trailing zeros"`
 }
 
-// NewEventJSON gives e for scripts.
+// NewEventJSON returns e for scripts.
 func NewEventJSON(e session.Event) EventJSON {
 	payload := json.RawMessage(e.Content())
 	if !json.Valid(payload) {
@@ -137,9 +137,9 @@ func NewEventJSON(e session.Event) EventJSON {
 	}
 }
 
-// Export writes everything that the store tells of a session as one document. What is
-// damaged is left out, and returned when the rest is written; after any other error the
-// document has no end.
+// Export writes a session with all its events as one document. It leaves out damaged
+// events and returns their error after the rest. After any other error the document is
+// incomplete.
 func (p Page) Export(v app.Export) error {
 	head := encode(struct {
 		V       int             `json:"v"`

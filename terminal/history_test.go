@@ -13,7 +13,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// many gives n events. From the second thousand on, look sees what was written by then.
+// many yields n events. From event 2000 on it calls look, which checks the output so far.
 func many(n int, look func()) iter.Seq2[session.Event, error] {
 	return func(yield func(session.Event, error) bool) {
 		for seq := range n {
@@ -27,8 +27,7 @@ func many(n int, look func()) iter.Seq2[session.Event, error] {
 	}
 }
 
-// What a session has to tell may be more than fits into memory: it is written while it is
-// read.
+// A history may not fit into memory: it is written while it is read.
 func TestHistoryIsWrittenWhileItIsRead(t *testing.T) {
 	for name, show := range map[string]func(io.Writer, iter.Seq2[session.Event, error]) error{
 		"text": func(w io.Writer, es iter.Seq2[session.Event, error]) error { return page(w, false).History(es) },
@@ -54,7 +53,7 @@ func TestHistoryIsWrittenWhileItIsRead(t *testing.T) {
 	}
 }
 
-// failing gives an event, an error and another event.
+// failing yields an event, an error and another event.
 func failing(err error) iter.Seq2[session.Event, error] {
 	return func(yield func(session.Event, error) bool) {
 		one := session.Event{Seq: 1, Payload: []byte("{}")}
@@ -62,7 +61,7 @@ func failing(err error) iter.Seq2[session.Event, error] {
 	}
 }
 
-// What is damaged is left out of a history, and what else cannot be read ends it.
+// A history leaves out damaged events, and ends at any other error.
 func TestHistoryGoesOnAfterDamage(t *testing.T) {
 	damaged, gone := &session.Error{Code: session.ErrCorrupt}, errors.New("the disk is gone")
 	for err, want := range map[error]int{damaged: 2, gone: 1} {

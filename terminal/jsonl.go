@@ -13,8 +13,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// jsonVersion is the version of every object that acode writes for scripts. Fields are
-// only ever added to a version.
+// jsonVersion is the version of every object that acode writes for scripts. A version may
+// get new fields, but loses none.
 const jsonVersion = 1
 
 // jsonLines holds lines back until the line that names the session has been written.
@@ -26,7 +26,7 @@ type jsonLines struct {
 func (j *jsonLines) write(w io.Writer, line []byte, first bool) {
 	if j.named || first {
 		j.named = true
-		_, _ = w.Write(line) // a reader that went away must not stop a session
+		_, _ = w.Write(line) // a lost reader must not stop a session
 		j.flush(w)
 		return
 	}
@@ -37,15 +37,15 @@ func (j *jsonLines) flush(w io.Writer) {
 	_, _ = j.held.WriteTo(w) // as in write
 }
 
-// line is the form of every JSON Line. Which fields are set depends on Type, which is the
-// kind of the notice.
+// line is the form of every JSON Line. Type is the kind of the notice and decides which
+// fields are set.
 type line struct {
 	V    int    `json:"v"`
 	TS   string `json:"ts"`
 	Type string `json:"type"`
-	// of output: when acode read it
+	// ReadAt is when acode read a line of output.
 	ReadAt string `json:"read_at,omitempty"`
-	// of the event that says it
+	// Seq is the event of the notice.
 	Seq       uint64         `json:"seq,omitempty"`
 	SessionID session.ID     `json:"session_id,omitempty"`
 	ShortID   string         `json:"short_id,omitempty"`
@@ -57,7 +57,7 @@ type line struct {
 	Plan      *planJSON      `json:"plan,omitempty"`
 	Action    session.Action `json:"action,omitempty"`
 	Text      string         `json:"text,omitempty"`
-	// of output, if it is known
+	// Stream is the stream of a line of output, if known.
 	Stream  session.Stream       `json:"stream,omitempty"`
 	Detail  []string             `json:"detail,omitempty"`
 	TookUS  *int64               `json:"took_us,omitempty"`
@@ -89,7 +89,7 @@ type planJSON struct {
 	From      *stepJSON `json:"from,omitempty"`
 }
 
-// resultJSON holds what only the last line has; Exit agrees with the exit status.
+// resultJSON holds the fields of the last line. Exit is the exit status of the program.
 type resultJSON struct {
 	Done      int          `json:"done"`
 	Left      int          `json:"left"`
@@ -139,7 +139,7 @@ func (p *Printer) newLine(kind session.NoticeKind) line {
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
 
-// writeJSON writes n as one line. Quiet leaves the first and the last one.
+// writeJSON writes n as one line. With Quiet it writes only the first and the last line.
 func (p *Printer) writeJSON(n session.Notice) {
 	ends := n.Kind == session.NoticeSession || n.Kind == session.NoticeResult
 	if p.o.Quiet && !ends {
@@ -185,13 +185,13 @@ func (p *Printer) writeJSON(n session.Notice) {
 	}
 }
 
-// statusOf is the status of n's step once n is told, which an item has from before: what
-// n says, else what the session has.
+// statusOf returns the status of n's step after n. The item of n holds the status before.
 func (p *Printer) statusOf(n session.Notice) session.Status {
 	switch n.Kind {
 	case session.NoticeStarted:
 		return session.InProgress
-	case session.NoticeOutput, session.NoticeLagging: // also while another goroutine changes the session
+	// Another goroutine may be changing the session.
+	case session.NoticeOutput, session.NoticeLagging:
 		return n.Item.Status
 	case session.NoticeCompleted:
 		return session.StepDone
@@ -206,8 +206,9 @@ func (p *Printer) statusOf(n session.Notice) session.Status {
 	return n.Item.Status
 }
 
-// encode writes v as one line. JSON escapes the control characters below U+0020 itself;
-// the other unsafe ones occur only within strings and are escaped here (T1).
+// encode returns v as one line of JSON. JSON itself escapes the control characters below
+// U+0020. The other unsafe characters occur only within strings and are escaped here
+// (T1).
 func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -232,8 +233,8 @@ func escapeJSON(in []byte) []byte {
 	return out
 }
 
-// JSON writes v as the one object of a command that is no stream. v should have the
-// fields "v" and what the command answers; List and others have functions of their own.
+// JSON writes v as the one object of a command. v must have a field "v" with the version.
+// List and others have functions of their own.
 func JSON(w io.Writer, v any) error {
 	if _, err := w.Write(encode(v)); err != nil {
 		return fmt.Errorf("write JSON: %w", err)

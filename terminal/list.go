@@ -10,8 +10,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// List writes a table of sessions. workspaces adds the column that tells those of several
-// workspaces apart. An empty list says so.
+// List prints a table of sessions, also when it is empty. workspaces adds the column of
+// workspaces.
 func (p Page) List(rows []app.Row, workspaces bool) error {
 	if p.JSON {
 		list := []rowJSON{}
@@ -38,8 +38,8 @@ func (p Page) List(rows []app.Row, workspaces bool) error {
 	return p.columns(table, 12, 12, 20, 24)
 }
 
-// stateWord is the state of a session in one word: one whose process was killed is
-// interrupted.
+// stateWord returns the state of a session in one word. It is INTERRUPTED when the
+// process of the session was killed.
 func stateWord(r app.Row) string {
 	if r.Interrupted {
 		return "INTERRUPTED"
@@ -47,11 +47,11 @@ func stateWord(r app.Row) string {
 	return upper(r.State)
 }
 
-// age writes how long ago a time in microseconds is, for a column: "10m ago".
+// age formats the age of a time in microseconds for a column: "10m ago".
 func (p Page) age(us int64) string { return ago(p.Now().Sub(time.UnixMicro(us)), "s", "m", "h", "d") }
 
-// ageHeading names the column of ages: since when the sessions wait, unless one is over
-// or runs.
+// ageHeading returns the heading of the column of ages: PAUSED when all sessions are
+// waiting.
 func ageHeading(rows []app.Row) string {
 	if slices.ContainsFunc(rows, func(r app.Row) bool { return r.State.Terminal() || r.Running }) {
 		return "UPDATED"
@@ -59,13 +59,13 @@ func ageHeading(rows []app.Row) string {
 	return "PAUSED"
 }
 
-// columns writes rows with each column but the last at least as wide as least says, and
-// two spaces wider than what it holds.
+// columns prints rows in columns. Each column but the last is two spaces wider than its
+// content, and at least as wide as in least.
 func (p Page) columns(rows [][]string, least ...int) error {
 	return p.aligned(rows, widest(rows, least))
 }
 
-// widest gives the widths of all columns but the last, of at least so much each.
+// widest returns the widths of all columns but the last, at least those of least.
 func widest(rows [][]string, least []int) []int {
 	last := len(rows[0]) - 1
 	widths := append([]int(nil), least[:min(last, len(least))]...)
@@ -93,9 +93,9 @@ func (p Page) aligned(rows [][]string, widths []int) error {
 	return p.write(strings.Join(lines, "\n") + "\n")
 }
 
-// rowJSON is a session in a list for scripts, of this store or of a server. Only the
-// machine of a session knows whether it runs or was interrupted; only a server has what
-// stands behind a pointer else.
+// rowJSON is a session in a list for scripts, from this store or from a server. Fields
+// that only one of the two knows are pointers and left out by the other. Only the machine
+// of a session knows whether it runs or was interrupted.
 type rowJSON struct {
 	ID          session.ID     `json:"id"`
 	ShortID     string         `json:"short_id"`
@@ -115,9 +115,9 @@ type rowJSON struct {
 	Projected   *uint64        `json:"projected_seq,omitempty"`
 	Pending     *uint64        `json:"events_pending,omitempty"`
 	Forked      *bool          `json:"forked,omitempty"`
-	// null: the server did not read it yet
+	// CreatedAt is null until the server has projected the session.
 	CreatedAt *string `json:"created_at"`
-	// the same
+	// UpdatedAt is null until the server has projected the session.
 	UpdatedAt  *string `json:"updated_at"`
 	ReceivedAt *string `json:"received_at,omitempty"`
 }
@@ -144,7 +144,7 @@ type position struct {
 	Steps int `json:"steps"`
 }
 
-// newPosition gives p for scripts. It is nil where the session has no step left.
+// newPosition returns p for scripts; nil when the session has no step left.
 func newPosition(p app.Position) *position {
 	if p.Task == 0 {
 		return nil
@@ -152,7 +152,7 @@ func newPosition(p app.Position) *position {
 	return (*position)(&p)
 }
 
-// stand gives "Task 2/3, Step 3/5", or "the end" where the session has no step left.
+// stand returns "Task 2/3, Step 3/5", or "the end" when the session has no step left.
 func stand(p app.Position) string {
 	if p.Task == 0 {
 		return "the end"
@@ -160,12 +160,12 @@ func stand(p app.Position) string {
 	return fmt.Sprintf("Task %d/%d, Step %d/%d", p.Task, p.Tasks, p.Step, p.Steps)
 }
 
-// FewRows is how many of many sessions are named where a question or an error must stay
-// in sight.
+// FewRows is how many sessions are listed where a question or an error must stay in
+// sight.
 const FewRows = 10
 
-// Found writes what resume without an id found, the most recent ones, before it asks; all
-// says how all of them are seen. Several are numbered.
+// Found lists the most recent sessions that resume without an id found, before it asks.
+// Several sessions are numbered. all is the hint that lists all of them.
 func (p Page) Found(rows []app.Row, at []app.Position, all session.Hint) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Found %s:\n", Plural(len(rows), "resumable session"))

@@ -8,32 +8,32 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// widest lines of a screen: on a wide terminal what stands at the right stays near its
-// name.
+// maxWidth limits the width of lines, so that the right part stays near its name on a
+// wide terminal.
 const maxWidth = 100
 
-// lastLines is how many lines of output are shown of the steps that run, all together.
+// lastLines is how many lines of output are shown for all running steps together.
 const lastLines = 3
 
-// live is what is redrawn below the lines that stay, while steps run.
+// live holds the lines that are redrawn below the permanent lines while steps run.
 type live struct {
 	steps []running
-	// that have not begun
+	// tasks are the tasks that have not begun.
 	tasks []task
-	// steps
+	// done and total count steps.
 	done, total int
-	// lines of it that stand on the terminal now
+	// drawn is how many live lines are on the terminal.
 	drawn int
-	// another Ctrl-C does not pause the session
+	// pauses is set when another Ctrl-C does not pause the session.
 	pauses bool
-	// another one writes to the terminal
+	// held is set while another writer uses the terminal.
 	held bool
 }
 
 type running struct {
 	item  session.Item
 	since time.Time
-	// newest lines of output, as they came
+	// last holds the newest lines of output, not cleaned.
 	last []string
 }
 
@@ -42,7 +42,7 @@ type task struct {
 	title  string
 }
 
-// plan takes over what is left of a session.
+// plan takes over the remaining tasks and steps of a session.
 func (l *live) plan(c *session.Continuation) {
 	l.done, l.total, l.tasks = c.Skipped, len(c.Items), nil
 	begun := map[int]bool{}
@@ -77,7 +77,8 @@ func (l *live) end(id session.StepID) {
 	}
 }
 
-// output keeps the newest lines of a step, or of the one that runs.
+// output keeps the newest lines of the step of n. Without a step in n it uses the first
+// running step.
 func (l *live) output(n session.Notice) {
 	for i := range l.steps {
 		s := &l.steps[i]
@@ -89,7 +90,7 @@ func (l *live) output(n session.Notice) {
 	}
 }
 
-// rows gives the lines of what runs, of what waits, and the totals.
+// rows returns the lines of running steps, of waiting tasks, and the totals.
 func (p *Printer) rows() (rows []string) {
 	now, l, under := p.o.Now(), &p.live, p.task
 	for _, s := range l.steps {
@@ -111,7 +112,8 @@ func (p *Printer) rows() (rows []string) {
 		}
 		rows = append(rows, p.cut("  "+p.m.dot+" "+strings.Join(titles, " "+p.m.dot+" ")))
 	}
-	if l.total == 0 { // another process executes the session
+	// Another process executes the session.
+	if l.total == 0 {
 		return rows
 	}
 	totals := fmt.Sprintf("  %d/%d ", l.done, l.total)
@@ -128,14 +130,14 @@ func (p *Printer) rows() (rows []string) {
 	return append(rows, p.cut(totals))
 }
 
-// Pauses takes back that Ctrl-C pauses the session: it has.
+// Pauses removes the hint that Ctrl-C pauses the session, because it is already pausing.
 func (p *Printer) Pauses() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.live.pauses = true
 }
 
-// row writes a mark and a name, which is cut, with what stands at the right.
+// row returns a line with a mark, a name and a right part. A long name is cut.
 func (p *Printer) row(mark, name, right string) string {
 	indent := "  "
 	if p.compact() {
@@ -145,16 +147,17 @@ func (p *Printer) row(mark, name, right string) string {
 	return strings.TrimRight(indent+mark+" "+pad(shorten(name, room, p.m.ellipsis), room)+"  "+right, " ")
 }
 
-// width is how many columns a line may have. Two stay free for the ^C that a terminal
-// writes behind the last one: where a line wraps, the lines cannot be taken off any more.
+// width returns how many columns a line may have. Two columns stay free for the ^C that a
+// terminal prints behind the last line: lines that wrap could not be erased.
 func (p *Printer) width() int { return min(p.o.Width()-len("^C"), maxWidth) }
 
 func (p *Printer) cut(line string) string { return shorten(line, p.width(), p.m.ellipsis) }
 
-// compact reports whether steps stand below the titles of their tasks.
+// compact reports whether steps are listed below the titles of their tasks.
 func (p *Printer) compact() bool { return p.o.Live && p.o.Verbose == 0 }
 
-// label names a step below the title of its task, or alone.
+// label returns the name of a step: short below the title of its task, otherwise with its
+// place.
 func (p *Printer) label(it session.Item) string {
 	if p.compact() && it.Label != "" {
 		return Clean(it.Label)
@@ -162,8 +165,8 @@ func (p *Printer) label(it session.Item) string {
 	return name(it)
 }
 
-// under writes the title of the task whose step is written next, unless it stands there
-// already.
+// under prints the title of the task of the next line, unless the line before already
+// belongs to that task.
 func (p *Printer) under(it session.Item) {
 	if p.compact() && it.Task != p.task {
 		p.task = it.Task
@@ -171,7 +174,7 @@ func (p *Printer) under(it session.Item) {
 	}
 }
 
-// titleOr is the title of the task of a step, if it has one, else its number.
+// titleOr returns the title of the task of a step, or its number when it has none.
 func titleOr(it session.Item) string {
 	if it.Title == "" {
 		return fmt.Sprintf("Task %d", it.Task)
@@ -179,7 +182,7 @@ func titleOr(it session.Item) string {
 	return Clean(it.Title)
 }
 
-// draw writes the live lines, over those that stand there.
+// draw prints the live lines over the previous ones.
 func (p *Printer) draw() {
 	if !p.o.Live || len(p.live.steps) == 0 || p.live.held || p.prompt != "" || p.behind(0) {
 		return
@@ -189,7 +192,8 @@ func (p *Printer) draw() {
 	p.live.drawn = len(rows)
 }
 
-// erase takes the live lines off the terminal, so that a line that stays can be written.
+// erase removes the live lines from the terminal, so that a permanent line can be
+// printed.
 func (p *Printer) erase() {
 	if p.live.drawn > 0 {
 		_, _ = fmt.Fprint(p.o.Out, p.wiped()) // as in printf
@@ -197,7 +201,8 @@ func (p *Printer) erase() {
 	}
 }
 
-// wiped goes to the first of the live lines and clears them.
+// wiped returns the escape sequence that moves to the first live line and clears all of
+// them.
 func (p *Printer) wiped() string {
 	return "\r" + strings.Repeat("\x1b[A", max(p.live.drawn-1, 0)) + "\x1b[J"
 }

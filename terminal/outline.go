@@ -7,17 +7,18 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// OutlineView is what a new session of a plan would do. Task and Next are redacted.
+// OutlineView describes a new session of a plan before it runs. Task and Next are
+// redacted.
 type OutlineView struct {
 	Task      string
 	Workspace string
 	OnFailure session.OnFailure
 	Next      *session.Continuation
-	// of the configuration
+	// Warnings come from the configuration.
 	Warnings []string
 }
 
-// Outline writes the tasks and steps of a plan in the order in which they would run.
+// Outline prints the tasks and steps of a plan in the order in which they would run.
 func (p Page) Outline(v OutlineView) error {
 	count := map[session.Kind]int{}
 	for _, it := range v.Next.Items {
@@ -39,7 +40,7 @@ func (p Page) Outline(v OutlineView) error {
 			newStepsJSON(v.Next.Items), append([]string{}, v.Warnings...),
 		})
 	}
-	// in the order in which a plan's kinds are documented
+	// In the order in which the documentation of plans lists the kinds.
 	var kinds []string
 	for _, k := range []session.Kind{session.KindRead, session.KindSearch, session.KindWrite, session.KindEdit, session.KindDelete,
 		session.KindMove, session.KindChanges, session.KindRun, session.KindApprove} {

@@ -22,8 +22,7 @@ func outline() terminal.OutlineView {
 	}
 }
 
-// Tasks stand in the order in which they run, and nothing of a plan reaches the terminal
-// raw.
+// Tasks are listed in the order in which they run, and all text of the plan is clean.
 func TestOutline(t *testing.T) {
 	var b bytes.Buffer
 	if err := page(&b, false).Outline(outline()); err != nil {

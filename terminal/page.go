@@ -14,15 +14,15 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Page is where a command answers: for a person, or as JSON for a script. All fields but
-// the bools must be set.
+// Page prints the answer of a command: for a person, or as JSON for a script. All fields
+// but the bools must be set.
 type Page struct {
 	Out  io.Writer
 	JSON bool
-	// times are those of the local zone
+	// Local selects times of the local time zone.
 	Local bool
 	Now   func() time.Time
-	// says a hint as its door does
+	// Spell returns a hint as its reader types it.
 	Spell func(session.Hint) string
 }
 
@@ -35,42 +35,41 @@ func (p Page) write(s string) error {
 
 func (p Page) json(v any) error { return JSON(p.Out, v) }
 
-// Options say where output goes and how it looks. Results and progress go to the page; as
-// JSON Lines they are all that goes there. Err and Exit must be set, and with Live also
-// Width.
+// Options decide where output goes and how it looks. Results and progress go to the page;
+// with JSON nothing else does. Err and Exit must be set, and with Live also Width.
 type Options struct {
 	Page
-	// warnings, questions, errors
+	// Err receives warnings, questions and errors.
 	Err io.Writer
-	// no progress: only the result, warnings and errors
+	// Quiet leaves out progress: only the result, warnings and errors are printed.
 	Quiet bool
-	// 1 and more shows what commands write
+	// Verbose of 1 and more shows the output of commands.
 	Verbose int
-	// Out is a terminal that can redraw a line
+	// Live is set when Out is a terminal that can redraw lines.
 	Live bool
-	// Out may be coloured
+	// Color allows colours on Out.
 	Color bool
-	// the locale cannot show symbols
+	// ASCII is set when the locale cannot show symbols.
 	ASCII bool
-	// a new session is run, rather than one resumed
+	// Fresh is set for run; resume leaves it unset.
 	Fresh bool
-	// another process executes it: no header names the session
+	// Follows is set when another process executes the session. No header names it then.
 	Follows bool
-	// columns of Out
+	// Width returns the columns of Out.
 	Width func() int
 
-	// Behind reports whether the reader of Out is behind, and still is if it is given
-	// some time: what may be left out is left out then; nil: it never is.
+	// Behind reports whether the reader of Out is behind and still is after patience. The
+	// Printer then leaves out lines of output. With nil it never is.
 	Behind func(patience time.Duration) bool
-	// exit status of a result
+	// Exit returns the exit status of a result.
 	Exit func(session.Result) int
-	// how delivery stands at the start
+	// Sync is the state of delivery at the start.
 	Sync app.Delivery
 }
 
-// Detect judges out and the environment: a live line only on a terminal that is known,
-// not dumb and not in CI, colour only without NO_COLOR, symbols unless the locale is
-// explicitly C or POSIX. The caller sets the rest.
+// Detect returns options for out and the environment; the caller sets the rest. Live
+// needs a known terminal that is neither dumb nor in CI. Color needs an unset NO_COLOR.
+// ASCII needs a locale that is explicitly C or POSIX.
 func Detect(out *os.File, getenv func(string) string) Options {
 	fd := int(out.Fd())
 	isTerminal := term.IsTerminal(fd) && getenv("TERM") != "dumb" && getenv("TERM") != ""
@@ -88,14 +87,14 @@ func Detect(out *os.File, getenv func(string) string) Options {
 	}
 }
 
-// asciiLocale reports whether the locale that counts is explicitly C or POSIX. An unset
-// one says nothing about the terminal.
+// asciiLocale reports whether the effective locale is explicitly C or POSIX. An unset
+// locale says nothing about the terminal.
 func asciiLocale(getenv func(string) string) bool {
 	v := cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG"))
 	return v == "C" || v == "POSIX"
 }
 
-// marks are the symbols of one locale, coloured where Out may be.
+// marks are the symbols of one locale, coloured if Color allows it.
 type marks struct {
 	done, running, failed, unknown, warn, again, ellipsis, bar, dot, rule string
 
@@ -116,7 +115,7 @@ func marksFor(ascii, color bool) marks {
 	return m
 }
 
-// Plural counts in words: "1 step", "1,200 steps".
+// Plural returns a count in words: "1 step", "1,200 steps".
 func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

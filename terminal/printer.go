@@ -11,48 +11,49 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Printer shows what a session does. It is safe for concurrent use. Errors of the writers
-// are ignored: a terminal that went away must not stop a session.
+// Printer shows a session while it is executed. It is safe for concurrent use. It ignores
+// errors of the writers, because a lost terminal must not stop a session.
 type Printer struct {
 	o Options
 	m marks
 
 	mu sync.Mutex
-	// what Out is in the middle of
+	// block is the part of the output that Out is in.
 	block block
-	// a changed file of the block concerns the session
+	// asks is set when a changed file of the block concerns the session.
 	asks bool
-	// what a yes to the latest question lets happen
+	// gate describes the steps that the latest question would allow.
 	gate []string
-	// of the latest notice that had one
+	// sess is the session of the latest notice that had one.
 	sess   *session.Session
 	loaded loaded
-	// whose title was written last
+	// task is the task whose title was printed last.
 	task int
 	live live
-	// of the question that is open, which stays the last line of a terminal
+	// prompt is the prompt of the open question. It stays the last line of a terminal.
 	prompt string
 	json   jsonLines
 	missed []missed
-	// the result was given
+	// ended is set after the result.
 	ended bool
 
 	closed bool
 }
 
-// missed are lines of a step that are not shown, since the reader is behind.
+// missed counts lines of a step that are not shown because the reader is behind.
 type missed struct {
 	item  session.Item
 	lines int
 }
 
-// loaded is how a session stood when it was first told of: it changes under us.
+// loaded is the state of a session at its first notice. The engine changes the session
+// afterwards.
 type loaded struct {
 	state  session.State
 	reason session.Reason
-	// since when
+	// atUS is when the state began, in microseconds.
 	atUS int64
-	// the steps in progress, microseconds
+	// started is when the steps in progress began, in microseconds.
 	started map[session.StepID]int64
 }
 
@@ -61,15 +62,15 @@ type block int
 
 const (
 	noBlock block = iota
-	// below "Validating environment..."
+	// checking is below "Validating environment...".
 	checking
-	// below "Changed files detected:"
+	// listing is below "Changed files detected:".
 	listing
-	// the list of changed files is closed
+	// listedChanges is after the end of the list of changed files.
 	listedChanges
 )
 
-// New makes a Printer. Close it to stop the live lines.
+// New returns a Printer. Close it to stop the live lines.
 func New(o Options) *Printer {
 	o.Live, o.Color = o.Live && !o.JSON && !o.Quiet, o.Color && !o.JSON
 	p := &Printer{o: o, m: marksFor(o.ASCII, o.Color)}
@@ -96,29 +97,29 @@ func (p *Printer) tick() {
 func (p *Printer) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.settle()
+	p.release()
 	p.json.flush(p.o.Out)
 	p.closed = true
 }
 
-// Settle erases the live lines and ends open blocks, so that somebody else may write to
-// the terminal until the next notice.
-func (p *Printer) Settle() {
+// Release erases the live lines and ends open blocks. Another writer may then use the
+// terminal until the next notice.
+func (p *Printer) Release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.settle()
+	p.release()
 }
 
-func (p *Printer) settle() {
+func (p *Printer) release() {
 	p.erase()
 	p.live.held = true
 	p.endList()
 }
 
-// Notice shows n. Notices after the result are dropped: the result is the last line.
+// Notice shows n. It drops notices after the result, because the result is the last line.
 func (p *Printer) Notice(n session.Notice) {
-	// Only a line of output waits for a reader here, and alone: it must not hold up what
-	// is told of other steps.
+	// Only a line of output waits for a reader here. It waits outside the lock, so that
+	// notices of other steps are not delayed.
 	leftOut := n.Kind == session.NoticeOutput && n.Item != nil && (p.o.JSON || p.o.Verbose > 0) && p.behind(patience)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -154,7 +155,7 @@ func (p *Printer) behind(patience time.Duration) bool {
 	return p.o.Behind != nil && p.o.Behind(patience)
 }
 
-// miss leaves a line of output of a step out.
+// miss counts a line of output that is left out.
 func (p *Printer) miss(it *session.Item) {
 	for i := range p.missed {
 		if p.missed[i].item.ID == it.ID {
@@ -165,7 +166,8 @@ func (p *Printer) miss(it *session.Item) {
 	p.missed = append(p.missed, missed{*it, 1})
 }
 
-// tellMissed says what was left out of the step of n, or of all before the result.
+// tellMissed reports how many lines of the step of n were left out. Before the result it
+// reports all steps.
 func (p *Printer) tellMissed(n session.Notice) {
 	var left []missed
 	for _, m := range p.missed {
@@ -205,7 +207,8 @@ func (p *Printer) show(n session.Notice) {
 		p.endList()
 	}
 	switch n.Kind {
-	case session.NoticeSession: // else the header names it, below the environment block
+	// Otherwise the header names it, below the environment block.
+	case session.NoticeSession:
 		if p.o.Follows && p.sess != nil {
 			p.followed()
 		}
@@ -242,21 +245,21 @@ func (p *Printer) show(n session.Notice) {
 	}
 }
 
-// printf writes progress: Quiet drops it. Its arguments are clean already.
+// printf prints progress, unless Quiet is set. Its arguments are clean already.
 func (p *Printer) printf(format string, args ...any) {
 	if !p.o.Quiet {
-		_, _ = fmt.Fprintf(p.o.Out, format, args...) // a terminal that went away must not stop a session
+		_, _ = fmt.Fprintf(p.o.Out, format, args...) // a lost terminal must not stop a session
 	}
 }
 
-// below writes further lines of progress.
+// below prints further lines of progress.
 func (p *Printer) below(indent string, lines ...string) {
 	for _, l := range lines {
 		p.printf("%s%s\n", indent, cleanLine(l))
 	}
 }
 
-// aside writes lines where warnings and questions go.
+// aside prints lines to Err, which receives warnings and questions.
 func (p *Printer) aside(indent string, lines ...string) {
 	for _, l := range lines {
 		_, _ = fmt.Fprintf(p.o.Err, "%s%s\n", indent, cleanLine(l)) // as in printf
@@ -268,7 +271,8 @@ func (p *Printer) started(n session.Notice) {
 		return
 	}
 	since := p.o.Now()
-	if n.TimeUS > 0 { // who follows may come later
+	// A reader that follows may have come later.
+	if n.TimeUS > 0 {
 		since = time.UnixMicro(n.TimeUS)
 	} else if us := p.loaded.started[n.Item.ID]; us > 0 && n.Item.Action == session.ActionAttach {
 		since = time.UnixMicro(us)
@@ -279,7 +283,7 @@ func (p *Printer) started(n session.Notice) {
 	}
 }
 
-// stepEnded replaces the live lines of a step by one that stays.
+// stepEnded replaces the live lines of a step by a permanent line.
 func (p *Printer) stepEnded(n session.Notice, mark string) {
 	if n.Item == nil {
 		return
@@ -289,7 +293,8 @@ func (p *Printer) stepEnded(n session.Notice, mark string) {
 		p.live.done++
 	}
 	after, indent := took(n.Took), "    "
-	if n.Kind == session.NoticeUncertain && n.Took == 0 { // it may not be known
+	// The duration may be unknown.
+	if n.Kind == session.NoticeUncertain && n.Took == 0 {
 		after = ""
 	}
 	p.under(*n.Item)
@@ -311,7 +316,7 @@ func (p *Printer) stepEnded(n session.Notice, mark string) {
 	p.below(indent, n.Detail...)
 }
 
-// output keeps the newest lines for the live lines; with -v each is written out.
+// output keeps the newest lines for the live lines. With -v it prints each line.
 func (p *Printer) output(n session.Notice) {
 	if p.o.Verbose == 0 {
 		p.live.output(n)
@@ -322,7 +327,7 @@ func (p *Printer) output(n session.Notice) {
 	p.draw()
 }
 
-// whose names the step of a line of output, where several run.
+// whose names the step of a line of output when several steps run.
 func (p *Printer) whose(n session.Notice) string {
 	if n.Item == nil || len(p.live.steps) < 2 {
 		return ""
@@ -364,7 +369,8 @@ func (p *Printer) info(n session.Notice) {
 	p.below("  ", n.Detail...)
 }
 
-// result ends the output: where the session stands, what was done, how to go on.
+// result ends the output: the state of the session, the finished work and the next
+// command.
 func (p *Printer) result(r *session.Result) {
 	if r == nil {
 		return
@@ -372,7 +378,8 @@ func (p *Printer) result(r *session.Result) {
 	p.live.steps = nil
 	state := Clean(string(r.State))
 	switch r.State {
-	case session.Created, session.Planning, session.Executing: // nobody executes it now
+	// No process executes it now.
+	case session.Created, session.Planning, session.Executing:
 		state = "interrupted"
 	}
 	if r.Reason != "" {
@@ -382,13 +389,14 @@ func (p *Printer) result(r *session.Result) {
 	if r.Message != "" {
 		text += "  " + withCode(r.Message, r.Code) + "\n"
 	}
-	if r.Next.Text != "" { // its door has said it in words
+	// The door has already spelled the hint.
+	if r.Next.Text != "" {
 		text += "Continue with: " + Clean(r.Next.Text) + "\n"
 	}
 	_, _ = io.WriteString(p.o.Out, text) // as in printf
 }
 
-// withCode writes a message with its code behind it, if it has one.
+// withCode returns a message with its code, if it has one.
 func withCode(message string, code session.Code) string {
 	if code == "" {
 		return Clean(message)

@@ -14,7 +14,7 @@ import (
 	"github.com/acode-dev/acode/terminal"
 )
 
-// resume feeds the notices of the manual's example: header, one step, the end.
+// resume prints the notices of the manual's example: header, one step, the end.
 func resume(s *screen) {
 	c := manual()
 	it := c.Items[5]
@@ -45,8 +45,7 @@ func paused() *session.Result {
 
 func verbose(o *terminal.Options) { o.Verbose = 1 }
 
-// A session that a signal left in the state of one that is under way is not said to be
-// executing.
+// A session whose process ended in an active state is interrupted, not executing.
 func TestResultOfAnInterruptedSession(t *testing.T) {
 	for _, state := range []session.State{session.Created, session.Planning, session.Executing} {
 		s := newScreen(t, nil)
@@ -60,8 +59,8 @@ func TestResultOfAnInterruptedSession(t *testing.T) {
 }
 
 // T2, FR-020: the same notices and options give the same bytes. With -v they are those of
-// the manual's "Resume Specific", "What Gets Skipped" and "Environment Validation", else
-// what is not as it was.
+// the manual's "Resume Specific", "What Gets Skipped" and "Environment Validation".
+// Without -v unchanged parts are left out.
 func TestResume(t *testing.T) {
 	for name, change := range map[string]func(*terminal.Options){
 		"resume_plain":   nil,
@@ -81,8 +80,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// The header of a journal that ended while executing names where it stood; one with
-// nothing left says that.
+// The header of a journal that ended while executing names the current step; a header
+// with nothing left says so.
 func TestHeaderEdges(t *testing.T) {
 	s := newScreen(t, verbose)
 	c := manual()
@@ -95,7 +94,7 @@ func TestHeaderEdges(t *testing.T) {
 	golden(t, "header_edges", s.both())
 }
 
-// A header stays short whatever the number of steps and tasks.
+// A header stays short for any number of steps and tasks.
 func TestHeaderIsGrouped(t *testing.T) {
 	many := &session.Continuation{}
 	for task := 1; task <= 5000; task++ {
@@ -130,7 +129,8 @@ func TestHeaderIsGrouped(t *testing.T) {
 	})
 }
 
-// The manual's "Changed Files": the prompt follows the list, and what was chosen is said.
+// The manual's "Changed Files": the prompt follows the list, and the chosen action is
+// printed.
 func TestChangedFiles(t *testing.T) {
 	change := func(path, kind string, did session.FileUse, age time.Duration, asks bool) session.Notice {
 		return session.Notice{Kind: session.NoticeChanged, Changed: &session.ChangedFile{
@@ -233,8 +233,8 @@ func (s *safe) take() string {
 	return s.b.String()
 }
 
-// On a terminal what runs is redrawn below what stays, with its time and its last lines
-// of output, and gone at the end.
+// On a terminal, running steps are redrawn below permanent lines, with their time and
+// last lines of output. At the end they are gone.
 func TestLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out safe
@@ -263,8 +263,8 @@ func TestLive(t *testing.T) {
 		if got := out.take(); strings.Contains(got, "Ctrl-C") || !strings.HasSuffix(got, "  5/8 "+strings.Repeat("─", 34)) {
 			t.Errorf("while it pauses: got %q, want no key that pauses it", got)
 		}
-		p.Settle()
-		want(t, "settled", out.take(), "\r"+strings.Repeat("\x1b[A", 6)+"\x1b[J")
+		p.Release()
+		want(t, "released", out.take(), "\r"+strings.Repeat("\x1b[A", 6)+"\x1b[J")
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		want(t, "while another one writes", out.take(), "")
@@ -276,7 +276,7 @@ func TestLive(t *testing.T) {
 	})
 }
 
-// open is an answer that is given while a question stands open.
+// open is an answer that comes while a question is open.
 type open struct {
 	meanwhile func()
 	answer    io.Reader
@@ -290,7 +290,7 @@ func (o *open) Read(b []byte) (int, error) {
 	return o.answer.Read(b)
 }
 
-// What other tasks do stands above a question that is open, which stays the last line.
+// Lines of other tasks appear above an open question, which stays the last line.
 func TestLiveAboveAQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out safe
@@ -325,7 +325,7 @@ func TestLiveAboveAQuestion(t *testing.T) {
 	})
 }
 
-// A command that went on while no acode was there keeps the time since it began.
+// A command that continued without acode keeps its start time.
 func TestLiveAttach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out safe
@@ -352,8 +352,7 @@ func want(t *testing.T, what, got, want string) {
 	}
 }
 
-// What is redrawn never wraps, also with the ^C behind it that a terminal shows of
-// Ctrl-C.
+// Live lines never wrap, even when the terminal prints ^C behind them.
 func TestLiveWidth(t *testing.T) {
 	for width := range 120 {
 		synctest.Test(t, func(t *testing.T) {
@@ -396,8 +395,8 @@ func wide(s string) (n int) {
 	return n
 }
 
-// What commands write is left out while the reader is behind, and what was left out is
-// said before their end. Of several that run each line names its step.
+// Lines of output are left out while the reader is behind, and their number is printed
+// before the end of the step. When several steps run, each line names its step.
 func TestReaderBehind(t *testing.T) {
 	for _, json := range []bool{false, true} {
 		behind := false

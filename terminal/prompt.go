@@ -12,11 +12,11 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// maxTries bounds how often a question is repeated after an answer that is none.
+// maxTries limits how often a question is repeated after an invalid answer.
 const maxTries = 5
 
 // Ask asks a yes-or-no question and returns def for an empty answer. The end of in is an
-// error: nobody answered.
+// error, because there was no answer.
 func Ask(in io.Reader, err io.Writer, question string, def bool) (bool, error) {
 	choices := " [y/N] "
 	if def {
@@ -28,8 +28,7 @@ func Ask(in io.Reader, err io.Writer, question string, def bool) (bool, error) {
 	})
 }
 
-// Pick asks for one of the numbers from 1 to n, and returns 1 for an empty answer and 0
-// for a no.
+// Pick asks for a number from 1 to n. It returns 1 for an empty answer and 0 for no.
 func Pick(in io.Reader, err io.Writer, question string, n int) (int, error) {
 	return ask(in, err, Clean(question)+" [1] ", fmt.Sprintf("a number from 1 to %d, or no", n), func(answer string) (int, bool) {
 		if answer == "" {
@@ -40,28 +39,29 @@ func Pick(in io.Reader, err io.Writer, question string, n int) (int, error) {
 	})
 }
 
-// Approve asks for an approval: there is no default, and only the whole words count.
+// Approve asks for an approval. It has no default, and only the whole words are answers.
 func Approve(in io.Reader, err io.Writer, question string) (bool, error) {
 	return ask(in, err, cleanText(question, "  ")+" [yes/no] ", "yes or no, as a whole word", func(answer string) (yes, ok bool) {
 		return answer == "yes", answer == "yes" || answer == "no"
 	})
 }
 
-// Confirm asks for typed to be typed, as a guard before what cannot be taken back.
-// Anything else is a no.
+// Confirm asks the person to type typed, before an action that cannot be undone. Any
+// other answer returns false.
 func Confirm(in io.Reader, err io.Writer, typed string) (bool, error) {
 	return ask(in, err, "Type "+Clean(typed)+" to confirm: ", "", func(answer string) (yes, ok bool) {
 		return answer == strings.ToLower(typed), true
 	})
 }
 
-// Choose offers options that begin with their letter in brackets, as "[C]ontinue anyway",
-// and returns the lower-case letter of the one chosen. The first word of an option is an
-// answer too.
+// Choose offers options that begin with their letter in brackets, for example "[C]ontinue
+// anyway". It returns the lower-case letter of the chosen option. The first word of an
+// option is an answer too.
 func Choose(in io.Reader, err io.Writer, options []string) (string, error) {
 	text := "\nOptions:\n"
-	letters := map[string]string{} // by answer
-	// in the order of options
+	// By answer.
+	letters := map[string]string{}
+	// In the order of options.
 	var keys []string
 	for _, o := range options {
 		text += "  " + Clean(o) + "\n"
@@ -78,18 +78,18 @@ func Choose(in io.Reader, err io.Writer, options []string) (string, error) {
 	})
 }
 
-// ask repeats prompt until judge accepts the answer, which is trimmed and in lower case.
-// After one that is none it says what is wanted.
+// ask repeats prompt until judge accepts the answer. The answer is trimmed and in lower
+// case. After an invalid answer it prints wanted.
 func ask[T any](in io.Reader, err io.Writer, prompt, wanted string, judge func(string) (T, bool)) (T, error) {
 	var none T
 	for try := range maxTries {
 		if try > 0 {
 			_, _ = fmt.Fprintf(err, "Please answer %s.\n", Clean(wanted)) // an answer may still come
 		}
-		_, _ = io.WriteString(err, prompt) // as above
+		_, _ = io.WriteString(err, prompt) // an answer may still come
 		answer, rerr := readLine(in)
 		if rerr != nil {
-			_, _ = io.WriteString(err, "\n") // as above
+			_, _ = io.WriteString(err, "\n") // there is no other place to report to
 			return none, fmt.Errorf("read answer: %w", rerr)
 		}
 		if v, ok := judge(strings.ToLower(strings.TrimSpace(answer))); ok {
@@ -102,12 +102,12 @@ func ask[T any](in io.Reader, err io.Writer, prompt, wanted string, judge func(s
 	}
 }
 
-// maxAnswer bounds an answer in bytes; what is beyond it on the line is dropped.
+// maxAnswer limits an answer in bytes. The rest of the line is dropped.
 const maxAnswer = 4096
 
-// readLine reads up to a newline and not one byte further: what follows answers the next
-// question. It returns io.ErrUnexpectedEOF when there was no line at all, or the terminal
-// was closed.
+// readLine reads up to a newline and not one byte further, because the next bytes answer
+// the next question. It returns io.ErrUnexpectedEOF when there was no line, or the
+// terminal was closed.
 func readLine(in io.Reader) (string, error) {
 	var answer []byte
 	var one [1]byte
@@ -130,25 +130,25 @@ func readLine(in io.Reader) (string, error) {
 	}
 }
 
-// Choose is the function Choose on the printer's terminal, below what was shown so far.
+// Choose calls Choose on the printer's terminal, below the output so far.
 func (p *Printer) Choose(in io.Reader, options []string) (string, error) {
-	p.Settle()
+	p.Release()
 	defer p.answered()
 	return Choose(in, question{p}, options)
 }
 
-// Approve is the function Approve on the printer's terminal. It says there what a yes
-// lets happen, unless Out has just shown it on the terminal.
+// Approve calls Approve on the printer's terminal. It first prints the steps that a yes
+// would allow, unless Out has just shown them on the terminal.
 func (p *Printer) Approve(in io.Reader, text string) (bool, error) {
 	if !p.o.Live {
 		p.Tell(p.gate)
 	}
-	p.Settle()
+	p.Release()
 	defer p.answered()
 	return Approve(in, question{p}, text)
 }
 
-// question is where a question is written while other steps may be shown.
+// question writes a question while other steps may be shown.
 type question struct{ p *Printer }
 
 // Write implements io.Writer.
@@ -165,10 +165,10 @@ func (p *Printer) answered() {
 	p.prompt = ""
 }
 
-// Tell writes what a question is about, where the question goes: also when Quiet leaves
-// out progress, and when Out is not the terminal.
+// Tell prints the subject of a question to Err, like the question. It also prints when
+// Quiet is set, and when Out is not the terminal.
 func (p *Printer) Tell(lines []string) {
-	p.Settle()
+	p.Release()
 	p.aside("", lines...)
 }
 

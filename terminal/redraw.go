@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// Redrawn shows pages on a terminal, each in the place of the one before. A Write is one
+// Redrawn shows pages on a terminal; each page replaces the one before. Each Write is one
 // page.
 type Redrawn struct {
 	Out io.Writer
-	// of the terminal
+	// Size returns the size of the terminal.
 	Size func() (columns, rows int)
 
-	// of the page that is shown
+	// rows is the number of lines of the shown page.
 	rows int
 }
 
-// Write implements io.Writer. What the terminal has no room for is cut: what scrolled
-// away could not be taken off any more.
+// Write implements io.Writer. It cuts a page to the size of the terminal, because lines
+// that scrolled away could not be erased.
 func (r *Redrawn) Write(page []byte) (int, error) {
 	columns, rows := r.Size()
 	lines := strings.Split(strings.TrimRight(string(page), "\n"), "\n")

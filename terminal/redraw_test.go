@@ -8,8 +8,8 @@ import (
 	"github.com/acode-dev/acode/terminal"
 )
 
-// Each page takes the place of the one before, and nothing wraps or scrolls, which could
-// not be taken off.
+// Each page replaces the one before. No line wraps or scrolls, because it could not be
+// erased then.
 func TestRedrawn(t *testing.T) {
 	var out bytes.Buffer
 	r := &terminal.Redrawn{Out: &out, Size: func() (int, int) { return 8, 4 }}

@@ -10,16 +10,16 @@ import (
 // RemoteRow is a session in the list of a server.
 type RemoteRow struct {
 	session.RemoteSummary
-	// events of it that this store has and the server has not
+	// Pending is how many events this store has and the server lacks.
 	Pending uint64
 }
 
-// unread stands for what the server did not read yet.
+// unread replaces values that the server has not projected yet.
 const unread = "-"
 
-// RemoteList writes the table of List for the sessions of a server, with the host of
-// each. A script is told too why delivery before the list did not come to its end, which
-// undelivered is; nil: it did.
+// RemoteList prints the table of List for the sessions of a server, with the host of
+// each. undelivered is the error of the delivery before the list; nil for none. Only JSON
+// contains it.
 func (p Page) RemoteList(rows []RemoteRow, undelivered error) error {
 	if p.JSON {
 		out := struct {
@@ -49,7 +49,7 @@ func (p Page) RemoteList(rows []RemoteRow, undelivered error) error {
 	return p.columns(table, 12, 12, 20, 12, 24)
 }
 
-// notes says what makes a row less than all of the session.
+// notes returns the reasons why a row may not be up to date.
 func (r RemoteRow) notes() string {
 	text := ""
 	if r.Projected < r.LastSeq {
@@ -64,11 +64,11 @@ func (r RemoteRow) notes() string {
 	return text
 }
 
-// Reason is for scripts why something was not done.
+// Reason is for scripts the reason why something was not done.
 type Reason struct {
 	Code    session.Code `json:"code"`
 	Message string       `json:"message"`
 }
 
-// NewReason gives the reason that err is.
+// NewReason returns the code and the message of err.
 func NewReason(err error) *Reason { return &Reason{session.CodeOf(err), err.Error()} }

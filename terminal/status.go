@@ -13,14 +13,15 @@ import (
 // Holder is app.Holder for scripts.
 type Holder struct {
 	PID int `json:"pid"`
-	// PID counts in another PID namespace: here it is nobody's, or a stranger's
+	// Elsewhere is set when PID belongs to another PID namespace. In this one no process
+	// has it, or an unrelated one.
 	Elsewhere bool      `json:"elsewhere,omitempty"`
 	Host      string    `json:"host,omitempty"`
 	Since     time.Time `json:"since"`
 	Command   string    `json:"command,omitempty"`
 }
 
-// NewHolder gives h for scripts; nil for none.
+// NewHolder returns h for scripts; nil for nil.
 func NewHolder(h *app.Holder) *Holder {
 	if h == nil {
 		return nil
@@ -28,7 +29,7 @@ func NewHolder(h *app.Holder) *Holder {
 	return &Holder{PID: h.PID, Elsewhere: h.Elsewhere(), Host: h.Host, Since: h.Since, Command: h.Command}
 }
 
-// holder gives "pid 4711 on host, since 10:04:05Z: resume", cleaned.
+// holder returns "pid 4711 on host, since 10:04:05Z: resume", cleaned.
 func (p Page) holder(h *app.Holder) string {
 	s := fmt.Sprintf("pid %d", h.PID)
 	if h.Elsewhere() {
@@ -46,7 +47,8 @@ func (p Page) holder(h *app.Holder) string {
 	return s
 }
 
-// GateText says for people what a gate asks and what a yes lets happen.
+// GateText returns the question of a gate and the steps that a yes would allow, for
+// people.
 func GateText(g session.Gate) string {
 	lines := append([]string{g.ID.String() + " asks: " + cleanText(g.Question, "  ")}, g.Lines()...)
 	for i, l := range lines[1:] {
@@ -60,19 +62,19 @@ type GateJSON struct {
 	TaskID   string `json:"task_id"`
 	StepID   string `json:"step_id"`
 	Question string `json:"question"`
-	// up to the next gates, in order of execution
+	// Steps are the steps up to the next gates, in order of execution.
 	Steps []gateStepJSON `json:"steps"`
-	// none: a yes leads to the end of the plan
+	// Next is empty when a yes leads to the end of the plan.
 	Next []string `json:"next_gates"`
 }
 
 type gateStepJSON struct {
 	*stepJSON
-	// its command or its changes, line by line
+	// Does is its command or its changes, line by line.
 	Does []string `json:"does"`
 }
 
-// NewGateJSON gives g for scripts; nil for none.
+// NewGateJSON returns g for scripts; nil for nil.
 func NewGateJSON(g *session.Gate) *GateJSON {
 	if g == nil {
 		return nil
@@ -84,7 +86,7 @@ func NewGateJSON(g *session.Gate) *GateJSON {
 	return out
 }
 
-// Status writes where a session stands. It needs no network.
+// Status prints the state of a session. It needs no network.
 func (p Page) Status(v app.Status) error {
 	if p.JSON {
 		return p.json(p.statusJSON(v))
@@ -146,7 +148,7 @@ type statusJSON struct {
 	V       int       `json:"v"`
 	Session rowJSON   `json:"session"`
 	At      *position `json:"at"`
-	// steps that its process carries out
+	// Running are the steps that its process executes.
 	Running []runJSON `json:"running_steps"`
 	Left    int       `json:"left"`
 	Detail  string    `json:"detail"`
@@ -187,7 +189,7 @@ type showStepJSON struct {
 	Decided []string     `json:"decided,omitempty"`
 }
 
-// Show writes everything that is known of a session.
+// Show prints a session with every step.
 func (p Page) Show(v app.Details) error {
 	if p.JSON {
 		steps := []showStepJSON{}
@@ -242,7 +244,7 @@ func showStep(b *strings.Builder, s app.StepDetails) {
 	}
 }
 
-// DryRun writes what a resume would do. Nothing was changed to find it out.
+// DryRun prints the forecast of a resume. A forecast changes nothing.
 func (p Page) DryRun(v app.Forecast) error {
 	warnings := append([]string{}, v.Warnings...)
 	if !v.Edited.IsZero() {
@@ -294,7 +296,7 @@ func (p Page) DryRun(v app.Forecast) error {
 	return p.write(b.String())
 }
 
-// dryAction says in words what would be done with a step that was in progress.
+// dryAction describes how a resume would handle a step that was in progress.
 func dryAction(it session.Item) string {
 	switch it.Action {
 	case session.ActionRollBack:

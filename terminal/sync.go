@@ -13,13 +13,13 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// syncOff is what there is to say of sync while no server is configured.
+// syncOff is the state of sync while no server is configured.
 const syncOff = "off (local only)"
 
-// delivery is how delivery to the server stands, in words.
+// delivery describes the delivery to the server in words.
 type delivery struct {
 	app.Delivery
-	// says a hint as its door does
+	// spell returns a hint as its reader types it.
 	spell func(session.Hint) string
 }
 
@@ -35,13 +35,13 @@ func (d delivery) off() bool { return d.State == "" || d.State == session.SyncDi
 
 func (d delivery) degraded() bool { return session.Degraded(d.State, d.Events) }
 
-// stopped reports whether a session waits for a person, which it may with nothing
-// pending: the store of an older copy has less of it than the server.
+// stopped reports whether a session waits for a person. That can happen with nothing
+// pending: an older copy of a store has fewer events than the server.
 func (d delivery) stopped() bool {
 	return d.State == session.SyncParked || d.State == session.SyncFenced || d.State == session.SyncForked
 }
 
-// summary is the line after "Sync:".
+// summary is the text after "Sync:".
 func (d delivery) summary() string {
 	switch {
 	case d.off():
@@ -58,7 +58,7 @@ func (d delivery) summary() string {
 	return s
 }
 
-// status is the line of a dry run.
+// status is the text of a dry run.
 func (d delivery) status() string {
 	switch {
 	case d.off():
@@ -69,8 +69,8 @@ func (d delivery) status() string {
 	return fmt.Sprintf("%s pending", Plural(int(d.Events), "event"))
 }
 
-// why says in one line why a session begins in degraded mode, and since when. Nothing
-// waits for the server, so it says that too (FR-047, FR-050).
+// why explains in one line why a session begins in degraded mode, and since when. When
+// only the server is missing, a second line says that work continues (FR-047, FR-050).
 func (d delivery) why() []string {
 	if !d.degraded() && !d.stopped() || d.State == session.SyncPending {
 		return nil
@@ -86,7 +86,7 @@ func (d delivery) why() []string {
 	return lines
 }
 
-// details says why, since when, and what comes next.
+// details explains the state, since when it holds, and the next attempt.
 func (d delivery) details() []string {
 	if !d.degraded() && !d.stopped() {
 		return nil
@@ -113,7 +113,7 @@ func (d delivery) details() []string {
 	return lines
 }
 
-// trouble says what is wrong with the server for the process that delivers, although
+// trouble describes the trouble of the delivering process with the server although
 // nothing is pending.
 func (d delivery) trouble() []string {
 	if d.degraded() || d.stopped() || !d.State.Faulty() || !d.Delivers {
@@ -130,7 +130,7 @@ func (d delivery) connection(s session.SyncState) string {
 	return "Connection: " + string(s) + " - " + d.say(d.meaning(s))
 }
 
-// outlook says when the server is tried again, and why it has to be.
+// outlook says when the server is tried again, and why.
 func (d delivery) outlook() (lines []string) {
 	if d.NextUS > 0 {
 		lines = append(lines, "Next retry: "+d.until(d.NextUS))
@@ -141,7 +141,7 @@ func (d delivery) outlook() (lines []string) {
 	return lines
 }
 
-// String gives "abc123 is parked at event 17: reason", cleaned.
+// String returns "abc123 is parked at event 17: reason", cleaned.
 func (l LaneView) String() string {
 	s := Clean(l.Short) + " is " + string(l.State)
 	if l.Seq > 0 {
@@ -153,7 +153,8 @@ func (l LaneView) String() string {
 	return s
 }
 
-// stateLine ends with what to do, where that is not to wait.
+// stateLine returns the state with its meaning, and with the next command when waiting
+// does not help.
 func (d delivery) stateLine() string {
 	since := ""
 	if d.SinceUS > 0 {
@@ -171,8 +172,8 @@ func (d delivery) stateLine() string {
 
 func (d delivery) say(h session.Hint) string { return Clean(d.spell(h)) }
 
-// meaning says a state in words, with what to do where that is not to wait. What is to be
-// done about a session is about the first that is in this state.
+// meaning describes a state in words, with the next command when waiting does not help.
+// That command names the first session in this state.
 func (d delivery) meaning(s session.SyncState) session.Hint {
 	h := map[session.SyncState]session.Hint{
 		session.SyncPending:          session.Words("waiting for its turn"),
@@ -196,13 +197,13 @@ func (d delivery) meaning(s session.SyncState) session.Hint {
 	return h
 }
 
-// sentence begins s with a capital.
+// sentence returns s with a capital first letter.
 func sentence(s string) string {
 	r, n := utf8.DecodeRuneInString(s)
 	return string(unicode.ToUpper(r)) + s[n:]
 }
 
-// reassurance closes a status while the server is what is missing (FR-048, FR-049).
+// reassurance ends a status while only the server is missing (FR-048, FR-049).
 const reassurance = "Note: Session continues locally. Sync will resume when remote is available."
 
 func (d delivery) waitsForServer() bool {
@@ -223,8 +224,8 @@ func (d delivery) until(us int64) string {
 	return strings.TrimSuffix(agoShort(d.Now, d.Now.Add(-left)), " ago")
 }
 
-// SyncStatus writes how the whole store's delivery stands, and which sessions went on as
-// others. It needs no network.
+// SyncStatus prints the delivery of the whole store, and the sessions that continue under
+// another id. It needs no network.
 func (p Page) SyncStatus(of app.Delivery, wentOn []LaneView) error {
 	if p.JSON {
 		return p.json(struct {
@@ -265,7 +266,7 @@ func (p Page) SyncStatus(of app.Delivery, wentOn []LaneView) error {
 // syncJSON is app.Delivery for scripts. Times are null when there was none.
 type syncJSON struct {
 	State session.SyncState `json:"state"`
-	// only where it is in trouble and state is another
+	// Link is set only when the connection is in trouble and differs from State.
 	Link     session.SyncState `json:"connection,omitempty"`
 	Degraded bool              `json:"degraded"`
 	Paused   bool              `json:"paused"`
@@ -291,7 +292,7 @@ type drainerJSON struct {
 	Heartbeat *string `json:"heartbeat_at"`
 }
 
-// stampUS gives a time for scripts; nil for 0.
+// stampUS formats a time for scripts; nil for 0.
 func stampUS(us int64) *string {
 	if us == 0 {
 		return nil

@@ -34,7 +34,7 @@ func syncViews() map[string]app.Delivery {
 	return map[string]app.Delivery{"off": {}, "offline": offline(), "synced": synced, "refused": refused, "parked": parked, "older": older, "paused": paused}
 }
 
-// FR-046, FR-047: the manual's three ways to say it.
+// FR-046, FR-047: the manual's three forms of the status.
 func TestSyncStatus(t *testing.T) {
 	for name, v := range syncViews() {
 		var text, script bytes.Buffer
@@ -68,7 +68,7 @@ func TestStatusTellsOfSync(t *testing.T) {
 	}
 }
 
-// Every state has words of its own, and none is taken for good news.
+// Every state has its own words, and no state in trouble looks healthy.
 func TestEverySyncStateHasWords(t *testing.T) {
 	seen := map[string]session.SyncState{}
 	for _, state := range session.SyncStates {

@@ -98,12 +98,12 @@ func events() []session.Event {
 	return es
 }
 
-// page writes to w as text or for a script.
+// page returns a page that writes to w as text or for a script.
 func page(w io.Writer, js bool) terminal.Page {
 	return terminal.Page{Out: w, JSON: js, Now: clock, Spell: session.Hint.String}
 }
 
-// listed gives events that were all read.
+// listed yields events without an error.
 func listed(events ...session.Event) iter.Seq2[session.Event, error] {
 	return func(yield func(session.Event, error) bool) {
 		for _, e := range events {
@@ -114,8 +114,8 @@ func listed(events ...session.Event) iter.Seq2[session.Event, error] {
 	}
 }
 
-// blockCase is one output of a command, as text and, unless it is the same as that of
-// another case, as JSON.
+// blockCase is one output of a command, as text and as JSON. It has no JSON when another
+// case has the same.
 type blockCase struct {
 	name     string
 	write    func(terminal.Page) error
@@ -149,8 +149,7 @@ func blocks() []blockCase {
 	}
 }
 
-// remoteRows are rows as a server has them: the last is one of which it has read nothing
-// yet.
+// remoteRows are rows of a server. The server has not projected the last one.
 func remoteRows() []terminal.RemoteRow {
 	var out []terminal.RemoteRow
 	for _, r := range rows()[:3] {
@@ -186,7 +185,8 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// Output that cannot be written is an error of the command, not a panic and not silence.
+// Output that cannot be written is an error of the command. It neither panics nor stays
+// silent.
 func TestBlocksToABrokenPipe(t *testing.T) {
 	for _, c := range blocks() {
 		for _, js := range []bool{false, true} {
@@ -201,7 +201,7 @@ type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-// Whatever a step does next, dry run has words for it.
+// A dry run has words for every action of a step.
 func TestDryRunActions(t *testing.T) {
 	seen := map[string]bool{}
 	for _, a := range []session.Action{session.ActionRollBack, session.ActionApplied, session.ActionAttach, session.ActionDecide, session.ActionRetry} {
@@ -247,7 +247,7 @@ func TestError(t *testing.T) {
 	golden(t, "error", out.String())
 }
 
-// Fail is the result of a JSON stream, unless one was given already.
+// Fail is the result of a JSON stream, unless it already has one.
 func TestFail(t *testing.T) {
 	js := func(o *terminal.Options) { o.JSON, o.Exit = true, func(r session.Result) int { return 20 + r.Done } }
 	t.Run("plain", func(t *testing.T) {
@@ -314,8 +314,8 @@ func TestFail(t *testing.T) {
 	})
 }
 
-// Every line of a JSON stream has the same envelope; the first has the id, the last is
-// the one result, whatever was wrong with the text.
+// Every line of a JSON stream has the same envelope. The first line has the id and the
+// last is the only result, even for unsafe text.
 func TestJSONLines(t *testing.T) {
 	s := newScreen(t, func(o *terminal.Options) { o.JSON = true })
 	s.Notice(session.Notice{Kind: session.NoticeChanged, Changed: &session.ChangedFile{Path: "early"}})
@@ -346,10 +346,10 @@ func lastLine(out string) string {
 	return lines[len(lines)-1]
 }
 
-// evil holds what could steer a terminal or deceive a reader.
+// evil holds characters that could control a terminal or deceive a reader.
 const evil = "a\x1b]0;title\x07\x1b[2J\u009b31m\r\n\x00\x7f\u202ebidi\u2028\u200b\U000e0041\xffz"
 
-// T1: no way into the output lets a control character through.
+// T1: no output contains a control character.
 func TestInjection(t *testing.T) {
 	var out bytes.Buffer
 	for _, js := range []bool{false, true} {
@@ -389,7 +389,7 @@ func TestInjection(t *testing.T) {
 	}
 }
 
-// poison feeds every kind of notice with evil in every text.
+// poison prints every kind of notice with evil in every text.
 func poison(s *screen) {
 	sess := aSession(evil)
 	sess.ID, sess.Short, sess.Task, sess.Workspace = evil, evil, evil, evil
@@ -439,7 +439,7 @@ func FuzzClean(f *testing.F) {
 	})
 }
 
-// A question reads its own line and leaves what follows to the next one.
+// A question reads its own line and leaves the rest to the next one.
 func TestPrompts(t *testing.T) {
 	in := strings.NewReader("perhaps\n\nNO\nyes\nview\nx\nA\r\ntail")
 	var out bytes.Buffer
@@ -468,8 +468,8 @@ func check[T comparable](t *testing.T, what string, got, want T, err error) {
 	}
 }
 
-// Nobody is asked for ever, and a broken input is no answer; an end without newline is
-// one.
+// A question is not repeated for ever. A broken input is no answer; an end without
+// newline is one.
 func TestPromptsEnd(t *testing.T) {
 	_, err := terminal.Approve(strings.NewReader(strings.Repeat("y\n", 99)), io.Discard, "Sure?")
 	if !errors.Is(err, session.ErrUsage) {
@@ -479,7 +479,8 @@ func TestPromptsEnd(t *testing.T) {
 	if !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("Ask of a broken input: got %v, want %v", err, io.ErrClosedPipe)
 	}
-	_, err = terminal.Ask(iotest.ErrReader(syscall.EIO), io.Discard, "Sure?", true) // a terminal that was closed
+	// A terminal that was closed.
+	_, err = terminal.Ask(iotest.ErrReader(syscall.EIO), io.Discard, "Sure?", true)
 	if !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("Ask on a terminal that was closed: got %v, want %v", err, io.ErrUnexpectedEOF)
 	}
@@ -541,7 +542,7 @@ func TestDetect(t *testing.T) {
 	}
 }
 
-// Times are written as the manual writes them.
+// Times have the formats of the manual.
 func TestDurations(t *testing.T) {
 	for d, shown := range map[time.Duration]string{
 		10 * time.Microsecond: "<1ms", 40 * time.Millisecond: "40ms", 400 * time.Millisecond: "0.4s",
