@@ -1,7 +1,8 @@
-// Command acode-sync delivers sessions to a server and looks after it. It is the part of
-// acode that links PostgreSQL's driver and the metrics, kept apart from the part that
-// carries out steps: acode starts it, in the background or for its own commands sync,
-// syncer, metrics, admin and session list --remote.
+// Command acode-sync delivers sessions to a server and administers it.
+//
+// It links PostgreSQL's driver and the metrics, so that acode itself starts quickly.
+// acode starts it in the background, and for its commands sync, syncer, metrics, admin
+// and session list --remote.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command acode runs long work, a plan of tasks and steps, so that no crash, kill or
-// power cut loses work, repeats a side effect or hides what happened.
+// Command acode runs long work, a plan of tasks and steps. No crash, kill or power cut
+// loses work, repeats a side effect or hides events.
 package main
 
 import (
