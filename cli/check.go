@@ -20,12 +20,12 @@ func (i *Invocation) checkCommand() *cobra.Command {
 	}
 }
 
-// checkJSON is what check found, for scripts.
+// checkJSON is the result of check for scripts.
 type checkJSON struct {
 	V      int       `json:"v"`
 	File   string    `json:"file"`
 	Errors []finding `json:"errors"`
-	// there are more errors than are listed
+	// More is set when there are more errors than Errors lists.
 	More     bool      `json:"more"`
 	Warnings []finding `json:"warnings"`
 }
@@ -36,12 +36,12 @@ type finding struct {
 	StepID  string `json:"step_id,omitempty"`
 	Message string `json:"message"`
 	Next    string `json:"next"`
-	// for people
+	// text is the finding as check prints it.
 	text string
 }
 
-// checkFile reads a plan and says what is wrong with it. It needs no workspace and no
-// store.
+// checkFile reads a plan and reports its errors and warnings. It needs no workspace and
+// no store.
 func (i *Invocation) checkFile(file string) error {
 	file = input(file)
 	data, err := plan.ReadFile(file)
@@ -67,7 +67,8 @@ func (i *Invocation) findings(file string, r plan.Report) checkJSON {
 		f := finding{Message: err.Error(), text: err.Error()}
 		var e *session.Error
 		if errors.As(err, &e) {
-			f.Message, _, _ = strings.Cut(e.Message, "\n") // what follows shows the line to people
+			// The lines after the first quote the plan for people.
+			f.Message, _, _ = strings.Cut(e.Message, "\n")
 			f.Place, f.Next = e.Place, i.Spell(e.Next)
 		}
 		out.Errors = append(out.Errors, f)

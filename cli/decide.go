@@ -31,8 +31,8 @@ func (i *Invocation) denyCommand() *cobra.Command {
 	return cmd
 }
 
-// decides wraps a command that answers v about the session and the step that its
-// arguments name, if any.
+// decides returns a command that records v for the session and the step that its
+// arguments name. Without arguments, app chooses the session.
 func (i *Invocation) decides(v *app.Verdict) func(*cobra.Command, []string) error {
 	return i.with(app.Open, func(ctx context.Context, s *app.Site, args []string) error {
 		v.By = whoAmI()
@@ -65,22 +65,23 @@ func (i *Invocation) cancelCommand() *cobra.Command {
 	return cmd
 }
 
-// decisionJSON is what a person decided about a session, for scripts.
+// decisionJSON is a decision about a session, for scripts.
 type decisionJSON struct {
 	V         int        `json:"v"`
 	SessionID session.ID `json:"session_id"`
 	ShortID   string     `json:"short_id"`
 	Kind      string     `json:"kind"`
-	// false: the process that executes the session was asked
+	// Recorded is false when acode asked the process that executes the session to record
+	// it.
 	Recorded bool     `json:"recorded"`
 	Ended    int      `json:"commands_ended"`
 	Warnings []string `json:"warnings,omitempty"`
 
-	// what was approved or denied
+	// Gate is the approved or denied question; nil for a cancellation.
 	Gate *terminal.GateJSON `json:"gate,omitempty"`
 }
 
-// tell writes the outcome of a command that is no stream.
+// tell prints the outcome of a command that prints no stream of events.
 func (i *Invocation) tell(kind string, d app.Decision, text string) error {
 	if i.JSON {
 		return terminal.JSON(i.Out, decisionJSON{V: 1, SessionID: d.Session.ID, ShortID: d.Session.Short, Kind: kind, Recorded: d.Recorded, Ended: d.Ended, Warnings: d.Warnings, Gate: terminal.NewGateJSON(d.Gate)})
@@ -89,8 +90,8 @@ func (i *Invocation) tell(kind string, d app.Decision, text string) error {
 	return err
 }
 
-// decided says what became of a decision, if anything did; err is what happened beside or
-// instead.
+// decided prints the decision d and returns err with any error from printing. It prints
+// nothing when d names no session.
 func (i *Invocation) decided(d app.Decision, err error) error {
 	if d.Session == nil {
 		return err
@@ -102,7 +103,7 @@ func (i *Invocation) decided(d app.Decision, err error) error {
 	return errors.Join(i.tell(string(d.Kind), d, text), err)
 }
 
-// decidedText says what a decision means and what comes next.
+// decidedText describes the effect of a decision and the next command.
 func (i *Invocation) decidedText(d app.Decision) string {
 	short := d.Session.Short
 	text := "Recorded: " + string(d.Kind)
@@ -128,7 +129,7 @@ func (i *Invocation) decidedText(d app.Decision) string {
 
 func endedText(n int) string { return terminal.Plural(n, "command") + " ended" }
 
-// endCommands ends the commands of a session and leaves the session as it is.
+// endCommands ends the running commands of a session but leaves the session open.
 func (i *Invocation) endCommands(ctx context.Context, s *app.Site, ref, step string) error {
 	d, err := s.EndCommands(ctx, ref, step)
 	if err != nil {

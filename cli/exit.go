@@ -9,8 +9,8 @@ import (
 	"github.com/acode-dev/acode/terminal"
 )
 
-// exitCodes says what each exit status means to a script and which codes lead to it
-// (FR-063). It is the only place where exit statuses are chosen; app chooses the hints.
+// exitCodes lists each exit status, its meaning for a script and the codes that lead to
+// it (FR-063). Exit statuses are chosen only here; app chooses the hints.
 func exitCodes() []terminal.ExitCode {
 	row := func(exit int, meaning string, codes ...session.Code) terminal.ExitCode {
 		return terminal.ExitCode{Exit: exit, Meaning: meaning, Codes: append([]session.Code{}, codes...)}
@@ -41,7 +41,7 @@ func exitCodes() []terminal.ExitCode {
 	}
 }
 
-// exitFor gives the exit status that a code leads to; 1 for an unknown one.
+// exitFor returns the exit status of a code; 1 for an unknown code.
 func exitFor(code session.Code) int {
 	for _, c := range exitCodes() {
 		if slices.Contains(c.Codes, code) {
@@ -51,7 +51,7 @@ func exitFor(code session.Code) int {
 	return 1
 }
 
-// exitOf gives the exit status of an error; 0 for nil.
+// exitOf returns the exit status of an error; 0 for nil.
 func exitOf(err error) int {
 	if err == nil {
 		return 0
@@ -63,12 +63,13 @@ func exitOf(err error) int {
 	return exitFor(app.CodeOf(err))
 }
 
-// ExitAs ends the program with the status that code c decides, when all was explained
-// already.
+// ExitAs returns an error that ends the program with the exit status of c and prints
+// nothing, because the command has already explained it.
 func ExitAs(c session.Code) error { return quietExit(exitFor(c)) }
 
-// exitOfResult gives the exit status of a session that stopped. A failed task is 22
-// whatever made it fail, or 11 when only its time-out did and the session can go on.
+// exitOfResult returns the exit status of a session that stopped. A failed task gives 22
+// for every cause but one: it gives 11 when its time-out alone stopped it and the session
+// can continue.
 func exitOfResult(r session.Result) int {
 	switch {
 	case r.Signal != 0:

@@ -14,8 +14,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// FR-063, AC-061: the exit status of every code, written down a second time, and of no
-// other.
+// FR-063, AC-061: the table repeats the exit status of every code, and of no other.
 func TestExitOfEveryCode(t *testing.T) {
 	want := map[string]int{
 		"ACODE-RESUME-001": 14, "ACODE-RESUME-002": 15, "ACODE-RESUME-003": 16, "ACODE-RESUME-004": 17,
@@ -47,8 +46,8 @@ func TestExitOfEveryCode(t *testing.T) {
 	}
 }
 
-// FR-063: the exit statuses that are documented, written down a second time, and no
-// others come of a code or a result.
+// FR-063: codes and results lead only to the documented exit statuses, and to each of
+// them.
 func TestExitStatuses(t *testing.T) {
 	want := []int{0, 1, 2, 3, 10, 11, 12, 14, 15, 16, 17, 18, 19, 20, 22, 23, 129, 130, 143}
 	var got []int
@@ -112,7 +111,7 @@ func declaredCodes(t *testing.T) []string {
 	return codes
 }
 
-// FR-063: what a stopped session exits with.
+// FR-063: the exit status of a stopped session.
 func TestExitOfResult(t *testing.T) {
 	for name, c := range map[string]struct {
 		result session.Result

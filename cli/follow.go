@@ -44,16 +44,17 @@ func (i *Invocation) follow(ctx context.Context, s *app.Site, ref string, after 
 	return quietExit(exitOfResult(result))
 }
 
-// following shows the processes that execute a session, one after the other: each has a
-// beginning and a result.
+// following shows the processes that execute a session, one after the other. Each process
+// has a beginning and a result.
 type following struct {
 	*screen
 	ctx context.Context
-	// of the process that is shown: it comes last, as that tells it; nil: none yet
+	// result is the result of the process that is shown; nil before it has one. following
+	// prints it last, as that process does.
 	result *session.Notice
 }
 
-// lines are those that run shows of commands.
+// lines returns which lines of commands to show; they are the ones that run shows.
 func (f *following) lines() app.Lines {
 	switch {
 	case !f.Watches():
@@ -70,7 +71,8 @@ func (f *following) tell(n session.Notice) {
 		f.end()
 		f.begin(n)
 		return
-	case f.printer == nil: // what follows names the session by it
+	// A printer needs the session before its first notice.
+	case f.printer == nil:
 		f.begin(session.Notice{Session: n.Session})
 	}
 	if n.Kind == session.NoticeResult {
@@ -80,7 +82,7 @@ func (f *following) tell(n session.Notice) {
 	f.Notice(n)
 }
 
-// begin names the session of n.
+// begin makes a printer and names the session of n.
 func (f *following) begin(n session.Notice) {
 	f.printer = f.newPrinter(f.ctx.Done(), app.Delivery{})
 	n.Kind, n.Text = session.NoticeSession, n.Session.Task

@@ -18,8 +18,8 @@ import (
 	"github.com/acode-dev/acode/workspace"
 )
 
-// claim makes a session's command directory hold the finished claim of a key for a
-// command that is not the plan's: what a bug or a foreign hand could leave.
+// claim writes a finished claim of a key into the command directory of a session. The
+// command is not the one of the plan, as after a bug or a manipulation.
 func claim(ts *testscript.TestScript, args []string) {
 	id, key, dir := args[0], args[1], filepath.Join(ts.Getenv("ACODE_HOME"), "commands", args[0])
 	path, err := exec.LookPath("acode")
@@ -34,8 +34,8 @@ func claim(ts *testscript.TestScript, args []string) {
 	ts.Check(errors.Join(err, r.Close()))
 }
 
-// reopened opens a session through the store's own door, so that every hash and signature
-// is right, and takes it over for execution with the drafts that make gives.
+// reopened opens a session through the store, so that every hash and signature is right.
+// It takes the session over for execution and appends the drafts of make.
 func reopened(ts *testscript.TestScript, id string, make func(context.Context, *local.Store, *local.Writer) ([]session.Draft, error)) {
 	ctx := context.Background()
 	s, err := local.Open(ctx, local.Options{
@@ -63,8 +63,8 @@ func stray(ts *testscript.TestScript, args []string) {
 	})
 }
 
-// midway leaves a session as a process does that is killed right after it committed the
-// intent of the plan's first step; how far its files got is up to the script.
+// midway leaves a session as if its process was killed right after it committed the
+// intent of the plan's first step. The script decides which files are already written.
 func midway(ts *testscript.TestScript, args []string) {
 	reopened(ts, args[0], func(ctx context.Context, s *local.Store, w *local.Writer) ([]session.Draft, error) {
 		p, err := s.Plan(ctx, w.Session())
@@ -83,7 +83,8 @@ func midway(ts *testscript.TestScript, args []string) {
 	})
 }
 
-// prepared hashes what a file step would change, and keeps what it would make disappear.
+// prepared hashes the files that a step would change, and keeps the content that it would
+// remove.
 func prepared(ctx context.Context, ts *testscript.TestScript, w *local.Writer, key string, changes []session.Change) ([]session.Transition, error) {
 	root, err := workspace.Open(ts.MkAbs("."), time.Now)
 	if err != nil {

@@ -10,16 +10,16 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// move is how a move is typed: the command, what it is about, then the rest.
+// move describes how to type a move: the command, its subject, then the rest.
 type move struct {
-	// empty: the same command again, with Rest
+	// Command is empty for the same command again, with Rest added.
 	Command string
-	// stands in where the session or the file is not known; empty: it may be left out
+	// About replaces an unknown session or file; empty when it may be left out.
 	About string
 	Rest  string
 }
 
-// moves is the only place that says how a move is typed.
+// moves lists how to type each move. Nothing else in the program spells a command.
 func moves() map[session.Move]move {
 	return map[session.Move]move{
 		session.MoveRun:            {Command: "run", About: "FILE"},
@@ -60,7 +60,7 @@ func moves() map[session.Move]move {
 	}
 }
 
-// Spell says h as a person types it.
+// Spell returns h as a person types it.
 func (i *Invocation) Spell(h session.Hint) string {
 	switch {
 	case h.Do == "":
@@ -96,7 +96,8 @@ func (i *Invocation) typed(h session.Hint) string {
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
 }
 
-// about names what a command is about, with the directory to work in behind a session.
+// about returns the subject of a command. A move to another directory adds -C and that
+// directory to the session.
 func about(m move, h session.Hint) string {
 	switch {
 	case h.Do == session.MoveRun:
@@ -114,9 +115,9 @@ func quoted(path, otherwise string) string {
 	return session.ShellQuote(path)
 }
 
-// flagsOf gives the flags by which this command line named its configuration, and with
-// that maybe its store, and allowed its workspace: what is copied from a hint must mean
-// the same.
+// flagsOf returns the flags of this command line that select the configuration and allow
+// the workspace. A command that a person copies from a hint needs them to act on the same
+// store.
 func (i *Invocation) flagsOf(command string) string {
 	verb, _, _ := strings.Cut(command, " ")
 	if verb == "admin" || verb == "schema" {
@@ -134,7 +135,7 @@ func (i *Invocation) flagsOf(command string) string {
 	return strings.Join(flags, " ")
 }
 
-// Own says what err itself has there to do next.
+// Own returns the next command that err itself carries; empty for none.
 func (i *Invocation) Own(err error) string {
 	var e *session.Error
 	if !errors.As(err, &e) {
@@ -143,7 +144,7 @@ func (i *Invocation) Own(err error) string {
 	return i.Spell(e.Next)
 }
 
-// verdict gives the exit status of err and what to do about it.
+// verdict returns the exit status of err and a hint about the next command.
 func (i *Invocation) verdict(err error) (status int, hint string) {
 	hint = i.Own(err)
 	var said quietExit

@@ -11,7 +11,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Every move can be typed, and no row is left of a move that is gone.
+// Every move has a row, and every row has a move.
 func TestEveryMoveIsTyped(t *testing.T) {
 	f, err := parser.ParseFile(token.NewFileSet(), "../session/hint.go", nil, 0)
 	if err != nil {
@@ -43,8 +43,8 @@ func TestEveryMoveIsTyped(t *testing.T) {
 	}
 }
 
-// What is copied from a hint means the same as what was typed: the flags stand where the
-// command takes them.
+// A command copied from a hint repeats the flags that were typed, where that command
+// takes them.
 func TestSpellRepeatsTypedFlags(t *testing.T) {
 	i := &Invocation{globals: globals{config: "my config.yml", allow: []string{"/"}}}
 	for want, h := range map[string]session.Hint{

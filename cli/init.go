@@ -22,7 +22,7 @@ func (i *Invocation) initCommand() *cobra.Command {
 	}
 }
 
-// start writes the first files of a project, all or none.
+// start writes the first files of a project. When one cannot be written, none remains.
 func (i *Invocation) start() error {
 	dir, err := app.Directory(i.dir)
 	if err != nil {
@@ -47,7 +47,7 @@ func (i *Invocation) start() error {
 	return err
 }
 
-// shown is a path as a person here types it.
+// shown returns a path relative to the current directory when it is inside it.
 func (i *Invocation) shown(path string) string {
 	if here, err := os.Getwd(); err == nil {
 		if rel, err := filepath.Rel(here, path); err == nil && filepath.IsLocal(rel) {
@@ -57,8 +57,8 @@ func (i *Invocation) shown(path string) string {
 	return path
 }
 
-// writeStart writes files into dir, which none of them leaves. When one cannot be written
-// it removes those that it wrote.
+// writeStart writes files into dir and never outside it. When a file cannot be written,
+// it removes the files that it wrote.
 func writeStart(dir string, files []startFile) (err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -69,7 +69,7 @@ func writeStart(dir string, files []startFile) (err error) {
 	defer func() {
 		if err != nil {
 			for _, path := range wrote {
-				_ = root.Remove(path) // the error says what failed first
+				_ = root.Remove(path) // the returned error names the first failure
 			}
 		}
 	}()

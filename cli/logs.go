@@ -53,7 +53,7 @@ func (i *Invocation) logsCommand() *cobra.Command {
 	return cmd
 }
 
-// logLines tells each line that commands wrote as run --json does.
+// logLines prints each line of the commands as run --json does.
 func (i *Invocation) logLines(ctx context.Context, s *app.Site, o app.Logs) error {
 	d := i.screen(s, true)
 	d.printer = d.newPrinter(ctx.Done(), app.Delivery{})
@@ -62,10 +62,11 @@ func (i *Invocation) logLines(ctx context.Context, s *app.Site, o app.Logs) erro
 	return s.Logs(ctx, o, nil)
 }
 
-// cleanWriter lets no control character of what a command wrote reach a terminal.
+// cleanWriter keeps control characters in the output of a command from reaching a
+// terminal.
 type cleanWriter struct {
 	to io.Writer
-	// the beginning of a character
+	// rest is the beginning of an incomplete character.
 	rest []byte
 }
 

@@ -1,7 +1,8 @@
-// Package cli is the door of those who type: commands, flags, questions and exit
-// statuses. What is done stands in package app. Two programs have it, so that the one
-// which carries out steps starts quickly and links neither PostgreSQL's driver nor
-// metrics: acode, and acode-sync, which delivers to a server.
+// Package cli implements the command line: commands, flags, questions and exit statuses.
+// Package app does the work.
+//
+// Two programs use it. acode executes steps; it starts quickly because it links neither
+// PostgreSQL's driver nor metrics. acode-sync delivers sessions to a server.
 package cli
 
 import (
@@ -17,22 +18,22 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Version is that of both programs. The Makefile reads this line.
+// Version is the version of both programs. The Makefile reads this line.
 const Version = "0.1.0-dev"
 
-// Main carries out acode's command line and returns the exit status.
+// Main executes acode's command line and returns the exit status.
 func Main(ctx context.Context, args []string) int {
 	ownFiles()
 	i := newInvocation()
 	return i.carryOut(ctx, i.root(), args)
 }
 
-// ownFiles lets this process use the files that it makes, whatever umask it was started
-// with: a store whose directory may not be entered is one that nobody can use any more.
-// What others may do stays as it was.
+// ownFiles lets this process use the files that it makes under any umask. Without it, a
+// umask such as 0700 makes a store whose directory no one can enter again. The
+// permissions of group and others do not change.
 func ownFiles() { syscall.Umask(syscall.Umask(0o077) &^ 0o700) }
 
-// carryOut runs a command line and gives the exit status.
+// carryOut executes a command line and returns the exit status.
 func (i *Invocation) carryOut(ctx context.Context, root *cobra.Command, args []string) int {
 	i.args = args
 	root.SetArgs(args)
@@ -52,6 +53,7 @@ func (i *Invocation) carryOut(ctx context.Context, root *cobra.Command, args []s
 		err = &session.Error{Code: session.ErrUsage, Message: err.Error(), Next: session.Words(cmd.CommandPath() + " --help")}
 	}
 	err = app.Shortage(err)
-	i.JSON = i.JSON || slices.Contains(args, "--json") // an unknown command ends before its flags are read
+	// An unknown command ends before its flags are read.
+	i.JSON = i.JSON || slices.Contains(args, "--json")
 	return i.fail(err, 0)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// writeManual writes a page of section 1 for root and for each command below it. A
-// command of the other program gets none: that program writes it.
+// writeManual writes a page of section 1 for root and for each command below it. The
+// other program writes the pages of its own commands.
 func writeManual(root *cobra.Command, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -42,7 +42,8 @@ func eachPage(c *cobra.Command, f func(*cobra.Command) error) error {
 
 func pageName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
 
-// page is the manual page of c. It carries no date: equal programs write equal pages.
+// page returns the manual page of c. It carries no date, so equal programs write equal
+// pages.
 func page(c *cobra.Command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, ".TH %s 1 \"\" \"acode %s\" \"acode manual\"\n", strings.ToUpper(roff(pageName(c))), roff(Version))
@@ -106,7 +107,7 @@ func options(b *strings.Builder, title string, flags *pflag.FlagSet) {
 	})
 }
 
-// paragraphs is a text whose blank lines part paragraphs.
+// paragraphs returns text as roff. Blank lines separate paragraphs.
 func paragraphs(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	for at, line := range lines {
@@ -117,7 +118,7 @@ func paragraphs(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// roff writes a line so that no character of it counts as markup.
+// roff escapes a line so that none of its characters is markup.
 func roff(line string) string {
 	line = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(line)
 	if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {

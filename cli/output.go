@@ -12,22 +12,22 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Output is standard output. It remembers that something could not be written, which the
-// exit status tells in the end, whoever ignored it: what is printed of a session must not
-// stop it.
+// Output is standard output. A session must not stop because its output cannot be
+// written, so callers may ignore the error of Write. Output keeps the first error, and
+// the exit status reports it at the end.
 type Output struct {
 	file *os.File
-	// JSON Lines are written: after one that was lost none follows, so that they never
-	// look whole
+	// lines points to whether JSON Lines are written. After a lost line Write writes
+	// nothing, so that incomplete output never looks complete.
 	lines *bool
 
 	mu sync.Mutex
-	// the first one; nil: all was written
+	// lost is the first error; nil when everything was written.
 	lost *session.Error
 }
 
-// Write implements io.Writer. A pipe that nobody reads ends the process by its signal, as
-// ever.
+// Write implements io.Writer. Writing to a pipe without a reader ends the process with
+// SIGPIPE.
 func (o *Output) Write(p []byte) (int, error) {
 	if lost := o.Lost(); lost != nil && *o.lines {
 		return 0, lost
@@ -44,76 +44,78 @@ func (o *Output) Write(p []byte) (int, error) {
 	return n, o.lost
 }
 
-// Lost says what could not be written; nil for nothing.
+// Lost returns the first error of Write; nil for none.
 func (o *Output) Lost() *session.Error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.lost
 }
 
-// unwritten says of an error from writing the output what it means.
+// unwritten returns the error for output that cannot be written because of err.
 func unwritten(err error) *session.Error {
 	code := session.DiskCode(err, session.ErrStoreIO)
 	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
-		err = failed.Err // where it goes is not what it is called here
+		// The path is only the name of standard output, not where it goes.
+		err = failed.Err
 	}
 	return &session.Error{Code: code, Message: "the output cannot be written", Cause: err, Next: session.Then("look where the output goes; what was done stands", session.MoveStatus, "")}
 }
 
-// outlets write, in one order, to readers that may have stopped, for example a pager. A
-// Write waits for them only where mostKept is not written yet, and after done is closed
-// no longer than lastWrite, so that a signal ends acode within a second. What it cannot
-// keep it drops.
+// outlets write in one order to readers that may have stopped, for example a pager.
+//
+// A Write waits for readers only while more than mostKept bytes are unwritten. After done
+// is closed it waits at most lastWrite, so that a signal ends acode within a second.
+// Bytes that it cannot keep are dropped.
 type outlets struct {
 	done <-chan struct{}
-	// JSON Lines are written: behind one that was dropped comes none, so that they never
-	// look whole
+	// lines is set for JSON Lines. After a dropped line nothing follows, so that
+	// incomplete output never looks complete.
 	lines bool
 
 	mu     sync.Mutex
 	pieces []piece
-	// of them
+	// bytes is the size of the pieces.
 	bytes int
-	// a goroutine writes them
+	// writes is set while a goroutine writes pieces.
 	writes bool
-	// closed when some are written; nil: no one waits for that
+	// moved is closed when some pieces are written; nil when no one waits for that.
 	moved chan struct{}
-	// of the latest write
+	// err is the error of the latest write.
 	err error
-	// a piece was dropped
+	// cut is set after a JSON Line was dropped.
 	cut bool
-	// a reader was waited for in vain, and took nothing since
+	// stuck is set after behind waited and no write ended. The next write clears it.
 	stuck bool
-	// the terminal is: it must be told to go to the beginning of a line
+	// raw is set while the terminal is raw: each line then needs a carriage return.
 	raw bool
 }
 
-// piece is what was written to one of them.
+// piece holds bytes for one reader.
 type piece struct {
 	to   io.Writer
 	data []byte
 }
 
 const (
-	// how long a write may take after a signal
+	// lastWrite is how long a write may take after a signal.
 	lastWrite = 250 * time.Millisecond
-	// bytes that are kept for readers
+	// mostKept is how many unwritten bytes are kept before Write waits.
 	mostKept = 1 << 20
-	// bytes that are kept for a reader that is behind
+	// isBehind is how many unwritten bytes a reader may leave before it counts as behind.
 	isBehind = 64 << 10
-	// bytes that are written at once, where there are as many
+	// onePiece is the size up to which pieces for one reader are written together.
 	onePiece = 32 << 10
 )
 
 var errUnread = errors.New("no reader takes it")
 
-// outlet is the way to one of the readers.
+// outlet writes to one of the readers.
 type outlet struct {
 	*outlets
 	to io.Writer
 }
 
-// Write implements io.Writer. An error may be that of an earlier one.
+// Write implements io.Writer. The error may come from an earlier Write.
 func (o outlet) Write(p []byte) (int, error) {
 	fits := o.wait(func() bool { return o.bytes <= mostKept })
 	o.mu.Lock()
@@ -134,7 +136,7 @@ func (o outlet) Write(p []byte) (int, error) {
 	return len(p), o.err
 }
 
-// write writes what is kept, until nothing is.
+// write writes pieces until none is left.
 func (o *outlets) write() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -156,11 +158,11 @@ func (o *outlets) write() {
 	o.writes = false
 }
 
-// flush waits until all is written.
+// flush waits until all pieces are written.
 func (o *outlets) flush() { o.wait(func() bool { return len(o.pieces) == 0 }) }
 
-// wait waits for ok, which something that was written may bring, and reports whether that
-// came.
+// wait waits until ok returns true after some write, and reports whether it did. After
+// done is closed it waits at most lastWrite.
 func (o *outlets) wait(ok func() bool) bool {
 	done, limit := o.done, (<-chan time.Time)(nil)
 	for {
@@ -180,8 +182,8 @@ func (o *outlets) wait(ok func() bool) bool {
 	}
 }
 
-// behind reports whether much is kept, and still is after the patience in which nothing
-// was written.
+// behind reports whether more than isBehind bytes are unwritten. It waits until there are
+// fewer, but stops when no write ends for as long as patience.
 func (o *outlets) behind(patience time.Duration) bool {
 	o.within(patience, func() bool { return o.bytes <= isBehind || o.stuck })
 	o.mu.Lock()
@@ -214,7 +216,7 @@ func (o *outlets) within(patience time.Duration, ok func() bool) {
 	}
 }
 
-// look gives what ok says, and what is closed when that may have changed.
+// look returns ok() and a channel that is closed when its result may have changed.
 func (o *outlets) look(ok func() bool) (came bool, moved <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -224,7 +226,7 @@ func (o *outlets) look(ok func() bool) (came bool, moved <-chan struct{}) {
 	return ok(), o.moved
 }
 
-// setRaw says whether the terminal is raw.
+// setRaw records whether the terminal is raw.
 func (o *outlets) setRaw(is bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -19,8 +19,8 @@ func (s *slow) Write(p []byte) (int, error) {
 	return s.Buffer.Write(p)
 }
 
-// Whoever reads on after a signal gets the lines that come then; JSON Lines of which one
-// was dropped end there, so that their result never says that they were whole.
+// A reader that continues after a signal gets the lines that come then. JSON Lines end at
+// the first dropped line, so that their result never looks complete.
 func TestOutletDrops(t *testing.T) {
 	full := strings.Repeat("x", mostKept+1)
 	for name, c := range map[string]struct {
@@ -48,8 +48,8 @@ func TestOutletDrops(t *testing.T) {
 	}
 }
 
-// Before a signal nothing is dropped: what cannot be kept waits. What is kept holds up no
-// one, and is written in the order in which it came, whoever it is for.
+// Before a signal nothing is dropped: a Write waits when too much is kept. Kept bytes
+// hold up no Write, and are written in their order for all readers.
 func TestOutletWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		done, reader := make(chan struct{}), &slow{goOn: make(chan struct{})}
@@ -79,7 +79,7 @@ func TestOutletWaits(t *testing.T) {
 
 type named struct{ *slow }
 
-// A reader that takes something now and then is waited for; one that takes nothing is
+// A reader that sometimes takes something is waited for. A reader that takes nothing is
 // waited for once.
 func TestOutletIsBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -20,9 +20,9 @@ import (
 	"golang.org/x/term"
 )
 
-// paramFlags give the values of a plan's params.
+// paramFlags are the flags that give values for the params of a plan.
 type paramFlags struct {
-	// NAME=value
+	// values hold NAME=value.
 	values []string
 	file   string
 }
@@ -32,8 +32,8 @@ func (f *paramFlags) define(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.file, "params", "", "values of params: a YAML or JSON `file` of NAME: value; - is standard input")
 }
 
-// params reads the values that the flags give for the params of p, then those of
-// elsewhere.
+// params returns the values for the params of p. The flags come first, then the other
+// sources of app.NewParams.
 func (i *Invocation) params(p *session.Plan, f paramFlags) (app.Params, error) {
 	given, err := fromFile(f.file)
 	if err != nil {
@@ -74,8 +74,8 @@ func fromFile(file string) (map[string]string, error) {
 	return maps.Clone(values), err
 }
 
-// complete asks for the secret params that are missing, and lists the required ones that
-// have no value then.
+// complete asks for missing secret params. It returns an error that lists the required
+// params which then still have no value.
 func (i *Invocation) complete(ctx context.Context, p *session.Plan, values app.Params) error {
 	asking, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -97,7 +97,7 @@ func (i *Invocation) complete(ctx context.Context, p *session.Plan, values app.P
 		Next: session.Words("give each with -p NAME=value, or all in a file with --params FILE; secrets in the file or in the environment")}
 }
 
-// described is a param with what is said about it, if anything is.
+// described returns the name of a param with its description, if it has one.
 func described(name, about string) string {
 	if about == "" {
 		return name
@@ -105,24 +105,27 @@ func described(name, about string) string {
 	return name + " (" + strings.Join(strings.Fields(about), " ") + ")"
 }
 
-// Secret implements app.Person: it reads a value that the terminal does not show. An
-// empty one is none.
+// Secret implements app.Person: it reads a value that the terminal does not show. It
+// returns an empty value when the person gives none or no one can be asked.
 func (i *Invocation) Secret(ctx context.Context, name, about string) (string, error) {
 	if !i.interactive() {
 		return "", nil
 	}
 	fd := int(i.in.Fd())
-	before, err := term.MakeRaw(fd) // first: what is typed at once must not be shown either
+	// Raw before the prompt, because the terminal must not show keys that are pressed at
+	// once.
+	before, err := term.MakeRaw(fd)
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = term.Restore(fd, before) }() // a terminal that went away needs none
+	defer func() { _ = term.Restore(fd, before) }() // fails only for a terminal that is gone
 	keys := &keyboard{Reader: i.in, Writer: i.Err}
 	answer := make(chan string, 1)
 	go func() {
 		value, err := term.NewTerminal(keys, "").ReadPassword(terminal.Clean(described(name, about)) + ", not shown: ")
 		if err != nil && keys.interrupted {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGINT) // as the key does where the terminal is not raw
+			// As the key does on a terminal that is not raw.
+			_ = syscall.Kill(os.Getpid(), syscall.SIGINT)
 			return
 		}
 		answer <- value
@@ -131,12 +134,12 @@ func (i *Invocation) Secret(ctx context.Context, name, about string) (string, er
 	case value := <-answer:
 		return value, nil
 	case <-ctx.Done():
-		_, _ = fmt.Fprint(i.Err, "\r\n") // the interrupt is what is told
+		_, _ = fmt.Fprint(i.Err, "\r\n") // the error to report is the interrupt
 		return "", context.Cause(ctx)
 	}
 }
 
-// keyboard notices the key that interrupts, which a raw terminal gives like any other.
+// keyboard notices Ctrl-C, which a raw terminal gives like any other key.
 type keyboard struct {
 	io.Reader
 	io.Writer

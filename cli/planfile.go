@@ -15,7 +15,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// input is the path of a file that is named; - is standard input.
+// input returns the path of a file that a person named; - is standard input.
 func input(file string) string {
 	if file == "-" {
 		return "/dev/stdin"
@@ -23,8 +23,8 @@ func input(file string) string {
 	return file
 }
 
-// planSource is where the plan of file can be looked at again later; no file for a pipe
-// and the like.
+// planSource returns the place where the plan of file can be read again. It is zero for a
+// pipe, a device and standard input.
 func planSource(file string) app.PlanSource {
 	info, err := os.Stat(file)
 	if file == "-" || err != nil || !info.Mode().IsRegular() || strings.HasPrefix(file, "/dev/") || strings.HasPrefix(file, "/proc/") {
@@ -37,7 +37,7 @@ func planSource(file string) app.PlanSource {
 	return app.PlanSource{File: abs, Sum: sumOf(abs)}
 }
 
-// sumOf gives the SHA-256 of a file in hex; empty where it cannot be read.
+// sumOf returns the SHA-256 of a file in hex; empty when it cannot be read.
 func sumOf(file string) string {
 	f, err := os.Open(file)
 	if err != nil {
@@ -51,8 +51,9 @@ func sumOf(file string) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// edited reports whether the file holds another plan than p by now. What cannot be looked
-// at is none. A large one is not read as a plan again: that takes seconds.
+// edited reports whether the file now holds another plan than p. It returns false when
+// the file cannot be read. A large file with another sum counts as edited without being
+// loaded, because that takes seconds.
 func edited(from app.PlanSource, p *session.Plan) bool {
 	info, err := os.Stat(from.File)
 	if err != nil || !info.Mode().IsRegular() {
@@ -66,7 +67,8 @@ func edited(from app.PlanSource, p *session.Plan) bool {
 	}
 	now, err := plan.Load(from.File)
 	if err == nil {
-		now.MaxParallel = p.MaxParallel // a session may have got another one when it started
+		// The session may have started with another limit than its plan has.
+		now.MaxParallel = p.MaxParallel
 	}
 	return err != nil || !samePlan(now, p)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/acode-dev/acode/terminal"
 )
 
-// Run carries out the command line of another program of acode: flags, errors and exit
-// statuses are the same, the commands are the caller's.
+// Run executes the command line of another program of acode. Flags, errors and exit
+// statuses are the same; commands returns its commands.
 func Run(ctx context.Context, args []string, commands func(*Invocation) []*cobra.Command) int {
 	ownFiles()
 	i := newInvocation()
@@ -24,15 +24,15 @@ func Run(ctx context.Context, args []string, commands func(*Invocation) []*cobra
 	return i.carryOut(ctx, root, args)
 }
 
-// Setup says what to open where no workspace matters. No log is kept.
+// Setup returns the setup for commands that need no workspace. They keep no log.
 func (i *Invocation) Setup() (app.Setup, error) {
 	setup, err := i.setupIn("", nil)
 	setup.KeepLog = false
 	return setup, err
 }
 
-// Confirm asks a person to type what is named. Where no one can be asked it returns
-// ErrUsage.
+// Confirm asks a person to type what. It returns ErrUsage when no one can be asked, and
+// when the answer differs.
 func (i *Invocation) Confirm(what, typed string) error {
 	if typed == what {
 		return nil
@@ -47,10 +47,11 @@ func (i *Invocation) Confirm(what, typed string) error {
 	return err
 }
 
-// syncProgram is the program that delivers.
+// syncProgram is the program that delivers sessions.
 const syncProgram = "acode-sync"
 
-// deliveryCommands are acode-sync's; acode passes them on as they were typed.
+// deliveryCommands are the commands of acode-sync. acode passes their command lines on
+// unchanged.
 func (i *Invocation) deliveryCommands() []*cobra.Command {
 	var out []*cobra.Command
 	for _, c := range []struct{ name, short string }{
@@ -62,14 +63,16 @@ func (i *Invocation) deliveryCommands() []*cobra.Command {
 		out = append(out, &cobra.Command{Use: c.name, Short: c.short, DisableFlagParsing: true,
 			RunE: func(*cobra.Command, []string) error { return i.handOver() },
 			ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-				_ = i.handOver() // returns only when that program is missing: it has nothing to complete then
+				// handOver returns only when acode-sync is missing; there is nothing to
+				// complete then.
+				_ = i.handOver()
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}})
 	}
 	return out
 }
 
-// handOver becomes the program that delivers, with the same command line.
+// handOver replaces this process with acode-sync and the same command line.
 func (i *Invocation) handOver() error {
 	path, err := deliveryProgram()
 	if err != nil {
@@ -79,7 +82,7 @@ func (i *Invocation) handOver() error {
 	return notInstalled(err)
 }
 
-// drainer is the command line of the process that delivers beside a session.
+// drainer returns the command line of the process that delivers beside a session.
 func (i *Invocation) drainer() ([]string, error) {
 	path, err := deliveryProgram()
 	if err != nil {
@@ -92,7 +95,7 @@ func (i *Invocation) drainer() ([]string, error) {
 	return args, nil
 }
 
-// deliveryProgram finds acode-sync beside this program, else in the path.
+// deliveryProgram finds acode-sync beside this program, or else in PATH.
 func deliveryProgram() (string, error) {
 	if self, err := os.Executable(); err == nil {
 		beside := filepath.Join(filepath.Dir(self), syncProgram)

@@ -24,7 +24,7 @@ func (i *Invocation) referenceCommand() *cobra.Command {
 	return c
 }
 
-// reference describes every command of root, and what all of them share.
+// reference describes every command of root and their common flags.
 func reference(root *cobra.Command) string {
 	var b strings.Builder
 	b.WriteString("# Command line reference\n\nGenerated from the program by `make docs`.\n\n## Flags of every command\n\n```\n")
@@ -70,7 +70,7 @@ func unlisted(c *cobra.Command) bool {
 	return c.Hidden || c.Name() == "help" || c.Name() == "completion"
 }
 
-// explained is what the help of a command says first.
+// explained returns the first paragraph of a command's help.
 func explained(c *cobra.Command) string {
 	if c.Long == "" {
 		return c.Short + "."

@@ -17,13 +17,13 @@ import (
 type resumeFlags struct {
 	dryRun, restartStep, force, share bool
 	wait                              time.Duration
-	// --wait was given
+	// waits reports whether --wait was given.
 	waits                            bool
 	onChanges, inProgress, uncertain string
 	env                              string
-	// --capture, as typed
+	// given holds the values of --capture as typed.
 	given []string
-	// --uncertain, as typed
+	// unsure holds the values of --uncertain as typed.
 	unsure   []string
 	parallel int
 	outcomes map[session.StepID]session.OnInterrupt
@@ -61,9 +61,8 @@ func (i *Invocation) resumeCommand() *cobra.Command {
 	return cmd
 }
 
-// Following is what args says of the arguments, but that a duration is none while flag is
-// given: it was meant for that flag, whose value follows a "=" because it may be left
-// out.
+// Following returns args with one more check: while flag is given, no argument may be a
+// duration. The value of such a flag may be left out, so it must follow "=".
 func Following(flag string, args cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, given []string) error {
 		for _, arg := range given {
@@ -76,14 +75,14 @@ func Following(flag string, args cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// answerFlag is a flag that takes one of a few values, written as "a|b".
+// answerFlag is a flag that takes one of a few values, which allowed separates with "|".
 type answerFlag struct {
 	value *string
-	// key is that of the configuration, if it has one
+	// key is its key in the configuration, if it has one.
 	flag, about, allowed, key string
 }
 
-// answers are the flags that answer what a resume would ask.
+// answers returns the flags that answer the questions of a resume.
 func (f *resumeFlags) answers() []answerFlag {
 	return []answerFlag{
 		{&f.onChanges, "on-changes", "changed files", "continue|abort", "resume.changed_files_action"},
@@ -92,7 +91,7 @@ func (f *resumeFlags) answers() []answerFlag {
 	}
 }
 
-// outcomes are the answers to what became of a command.
+// outcomes are the values of --uncertain.
 const outcomes = "rerun|done|fail"
 
 func (f *resumeFlags) check() error {
@@ -136,7 +135,7 @@ func (f resumeFlags) choices() app.Choices {
 	return app.Choices{Captures: f.captures, Uncertain: session.OnInterrupt(f.uncertain), Outcomes: f.outcomes, MaxParallel: f.parallel, RestartStep: f.restartStep, Force: f.force, Renew: f.env != "", Explicit: f.onChanges != "" || f.force, Edited: edited}
 }
 
-// settings are the flags that have a key of the configuration.
+// settings returns the values of the flags that have a key in the configuration.
 func (f resumeFlags) settings() map[string]string {
 	out := map[string]string{}
 	if f.force {
@@ -158,7 +157,8 @@ func (f resumeFlags) settings() map[string]string {
 
 func (i *Invocation) resume(ctx context.Context, ref string, f resumeFlags) error {
 	s, err := i.openFor(ctx, ref, f.dryRun, f.settings())
-	if errors.Is(err, session.ErrUnknownID) { // there is no store yet
+	// There is no store yet.
+	if errors.Is(err, session.ErrUnknownID) {
 		return app.NoResumable()
 	}
 	if err != nil {

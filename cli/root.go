@@ -26,21 +26,21 @@ type globals struct {
 	allow                        []string
 }
 
-// Invocation is one run of a program: what was typed, and where it reads and writes.
+// Invocation is one run of a program: its command line, inputs and outputs.
 type Invocation struct {
-	// output is for scripts
+	// JSON selects output for scripts.
 	JSON bool
-	// where results go
+	// Out receives the results.
 	Out *Output
-	// where everything else goes
+	// Err receives everything else.
 	Err *os.File
-	// the clock
+	// Now returns the time.
 	Now func() time.Time
 
 	globals
 	in     *os.File
 	getenv func(string) string
-	// as typed
+	// args is the command line as typed.
 	args []string
 }
 
@@ -50,25 +50,26 @@ func newInvocation() *Invocation {
 	return i
 }
 
-// Page is where a command answers.
+// Page returns where and how a command prints its result.
 func (i *Invocation) Page() terminal.Page {
 	return terminal.Page{Out: i.Out, JSON: i.JSON, Local: term.IsTerminal(int(i.Out.file.Fd())), Now: i.Now, Spell: i.Spell}
 }
 
-// quietExit ends the process with a status that has been explained already.
+// quietExit is an error that ends the process with this status and prints nothing.
 type quietExit int
 
 // Error implements error.
 func (q quietExit) Error() string { return fmt.Sprintf("exit status %d", int(q)) }
 
-// Group is a command that only holds others. A word that is none of them is an error.
+// Group returns a command that only holds other commands. A word that names none of them
+// is an error.
 func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, RunE: onlyHolds}
 	c.AddCommand(commands...)
 	return c
 }
 
-// onlyHolds carries out a command that only holds others.
+// onlyHolds executes a command that only holds others.
 func onlyHolds(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return unknown(cmd, args[0])
@@ -76,8 +77,8 @@ func onlyHolds(cmd *cobra.Command, args []string) error {
 	return cmd.Help()
 }
 
-// unknown is the error for a word that names no command of cmd, with those that it may
-// mean.
+// unknown returns the error for a word that names no command of cmd, and suggests similar
+// ones.
 func unknown(cmd *cobra.Command, word string) error {
 	cmd.SuggestionsMinimumDistance = 2
 	meant := ""
@@ -87,8 +88,8 @@ func unknown(cmd *cobra.Command, word string) error {
 	return fmt.Errorf("unknown command %q for %q%s", word, cmd.CommandPath(), meant)
 }
 
-// strict makes an error of a word that help or completion does not know: cobra's own
-// answer it with help and with success.
+// strict makes help and completion refuse unknown words. The default of cobra prints the
+// help and succeeds.
 func (i *Invocation) strict(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -103,8 +104,8 @@ func (i *Invocation) strict(root *cobra.Command) {
 	}
 }
 
-// noneEmpty refuses an argument that is empty, as of a variable that is not set: it would
-// count as left out, and stand for the most recent session.
+// noneEmpty refuses an empty argument, for example from a variable that is not set. It
+// would count as left out, and the command would use the most recent session.
 func noneEmpty(cmd *cobra.Command, args []string) error {
 	if cmd.Hidden || cmd.DisableFlagParsing || !slices.Contains(args, "") {
 		return nil
@@ -118,7 +119,8 @@ func (i *Invocation) help(cmd *cobra.Command, args []string) error {
 	switch {
 	case err != nil:
 		return err
-	case about.DisableFlagParsing: // a command of the other program
+	// A command of the other program.
+	case about.DisableFlagParsing:
 		return i.handOver()
 	case len(rest) > 0:
 		return unknown(about, rest[0])
@@ -127,7 +129,7 @@ func (i *Invocation) help(cmd *cobra.Command, args []string) error {
 	return about.Help()
 }
 
-// isUsage recognises what cobra and pflag complain about; they have no types for it.
+// isUsage recognises the usage errors of cobra and pflag, which have no types for them.
 func isUsage(err error) bool {
 	for _, s := range []string{"unknown command", "unknown flag", "unknown shorthand", "flag needs an argument", "invalid argument", "accepts ", "requires at least", "if any flags in the group", "required flag"} {
 		if strings.Contains(err.Error(), s) {
@@ -137,9 +139,10 @@ func isUsage(err error) bool {
 	return false
 }
 
-// fail shows an error that ended the command, and gives the exit status: as, or for 0
-// that of the error. It may quote what was typed or stands in a file, also where no
-// configuration could be read. Standard error is left when the output is lost.
+// fail shows the error that ended the command, and returns the exit status: as, or for 0
+// the status of err. It masks secrets, because the error may quote arguments or files,
+// even when no configuration could be read. With --json it prints to standard error only
+// when standard output is lost.
 func (i *Invocation) fail(err error, as int) int {
 	status, hint := i.verdict(err)
 	status = cmp.Or(as, status)
@@ -166,7 +169,7 @@ func (i *Invocation) root() *cobra.Command {
 	return root
 }
 
-// bare has the flags that every command takes and no command.
+// bare returns a root command with the common flags and no command for users.
 func (i *Invocation) bare() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "acode",
@@ -198,8 +201,8 @@ func (i *Invocation) interactive() bool {
 	return !i.noInput && !i.JSON && term.IsTerminal(int(i.in.Fd())) && term.IsTerminal(int(i.Err.Fd()))
 }
 
-// superviseCommand is what acode starts, detached, to run a session's commands. It is not
-// for people.
+// superviseCommand returns the command that acode starts, detached, to run a session's
+// commands. It is not for people.
 func (i *Invocation) superviseCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: app.SuperviseCommand + " SESSION LOCKS DIR MAXOUTPUT", Hidden: true, Args: cobra.ExactArgs(4),
@@ -207,8 +210,8 @@ func (i *Invocation) superviseCommand() *cobra.Command {
 	}
 }
 
-// terminalCommand is what a supervisor starts to run a command on a terminal. It is not
-// for people.
+// terminalCommand returns the command that a supervisor starts to run a command on a
+// terminal. It is not for people.
 func (i *Invocation) terminalCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: app.TerminalCommand + " -- FILE NAME [ARGUMENT...]", Hidden: true, Args: cobra.MinimumNArgs(2),

@@ -57,8 +57,8 @@ func (i *Invocation) runCommand() *cobra.Command {
 	return cmd
 }
 
-// defineParallel adds --max-parallel to cmd. 0 is that it was not given: then it is what
-// otherwise says.
+// defineParallel adds --max-parallel to cmd. Its default is 0; otherwise describes the
+// limit that then applies.
 func defineParallel(cmd *cobra.Command, n *int, otherwise string) {
 	cmd.Flags().IntVar(n, "max-parallel", 0, "how many steps may run at once: `1-64`; "+otherwise)
 }
@@ -71,14 +71,14 @@ func parallelFits(n int) error {
 	return &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("--max-parallel=%d: must be from 1 to %d; nothing was changed", n, session.MostParallel)}
 }
 
-// isPlan reports whether an argument of run names a plan, rather than being a task in
+// isPlan reports whether an argument of run names a plan. Any other argument is a task in
 // words.
 func isPlan(arg string) bool {
 	info, err := os.Stat(arg)
 	return arg == "-" || slices.Contains([]string{".yml", ".yaml", ".json"}, filepath.Ext(arg)) || err == nil && !info.IsDir()
 }
 
-// inWords refuses a task in words: acode itself carries out plans.
+// inWords refuses a task in words: acode itself only executes plans.
 func inWords() error {
 	return &session.Error{Code: session.ErrConfig, Message: "a task in words needs an agent, and none is installed; nothing was changed",
 		Next: session.Then("write the task down as a plan, then", session.MoveRun, "")}
@@ -101,8 +101,8 @@ func (i *Invocation) run(ctx context.Context, file string, parallel int, given p
 	return d.finish(ctx, out, errors.Join(err, s.Close()))
 }
 
-// accept checks everything that a new session needs before there is one: the plan, the
-// configuration and the workspace. It changes nothing.
+// accept checks the plan, the configuration and the workspace before a session exists. It
+// changes nothing.
 func (i *Invocation) accept(file string, given paramFlags, flags map[string]string) (*session.Plan, app.Params, app.Setup, error) {
 	file = input(file)
 	if info, err := os.Stat(file); err == nil && plan.Large(info.Size()) && !i.JSON && !i.quiet {
@@ -124,7 +124,8 @@ func (i *Invocation) accept(file string, given paramFlags, flags map[string]stri
 	return p, values, setup, err
 }
 
-// outline says what run would do. It takes no lock, opens no store and changes no byte.
+// outline prints the steps that run would execute. It takes no lock, opens no store and
+// changes no byte.
 func (i *Invocation) outline(file string, given paramFlags, flags map[string]string) error {
 	p, _, setup, err := i.accept(file, given, flags)
 	if err != nil {

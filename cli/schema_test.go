@@ -21,7 +21,7 @@ import (
 
 var updateSchema = flag.Bool("update-schema", false, "write events.json anew")
 
-// The schema of events that the program carries is the one that the types give.
+// The embedded schema of events is the one that the types give.
 func TestEventsSchemaIsMadeFromTypes(t *testing.T) {
 	want, err := makeEventsSchema()
 	if err != nil {
@@ -69,7 +69,7 @@ func makeEventsSchema() ([]byte, error) {
 	}, "", "  ")
 }
 
-// What history and export write is what the schema says, and nothing else is.
+// The schema accepts the lines of history and export, and nothing else.
 func TestEventsSchemaDescribesEvents(t *testing.T) {
 	schema, err := makeEventsSchema()
 	if err != nil {
@@ -88,7 +88,8 @@ func TestEventsSchemaDescribesEvents(t *testing.T) {
 		{Seq: 1, Type: session.StateChanged, Payload: []byte(`{"from":"created","to":"paused","reason":"user"}`)},
 		{Seq: 2, Type: session.StateChanged, Payload: []byte("torn")},
 		{Seq: 3, Type: session.StateChanged, Payload: []byte(`{"payload_blob":{"hash":"aa","bytes":20000}}`), Full: []byte(`{"from":"created","to":"paused"}`)},
-		{Seq: 4, Type: session.StateChanged, Payload: []byte(`{"payload_blob":{"hash":"aa","bytes":20000}}`)}, // of an export: the blob is damaged
+		// From an export whose blob is damaged.
+		{Seq: 4, Type: session.StateChanged, Payload: []byte(`{"payload_blob":{"hash":"aa","bytes":20000}}`)},
 		{Seq: 5, Type: session.ExecutionAcquired, Payload: []byte(`{"device":"d","host":"box","pid":7,"workspace":"/w"}`)},
 	}
 	listed := func(yield func(session.Event, error) bool) {
@@ -149,7 +150,7 @@ func without(m map[string]any, name string) map[string]any {
 	return m
 }
 
-// payloads names the payload type of each event, for the schema.
+// payloads maps each type of event to its payload type, for the schema.
 func payloads() map[session.EventType]any {
 	return map[session.EventType]any{
 		session.SessionCreated: session.SessionCreatedData{}, session.StateChanged: session.StateChangedData{},

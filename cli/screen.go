@@ -18,26 +18,26 @@ import (
 	"github.com/acode-dev/acode/terminal"
 )
 
-// screen is the door of a person or a script that types: it shows a session at work. It
-// implements app.Door.
+// screen is the app.Door of a terminal or a script: it shows a session while it is
+// executed.
 type screen struct {
 	*Invocation
 	app.NoPerson
 	color string
-	// a new session is run, rather than one resumed
+	// fresh is set for run; resume leaves it unset.
 	fresh bool
 	typed *typing
-	// another process executes the session
+	// follows is set when another process executes the session.
 	follows bool
-	// nil until the session is in hand
+	// printer is nil until the session is known.
 	printer *terminal.Printer
-	// likewise
+	// out is nil until the session is known.
 	out *outlets
-	// of signals
+	// stop ends the handling of signals.
 	stop func()
-	// a second signal came
+	// again is closed at the second signal.
 	again <-chan struct{}
-	// makes the terminal what it was before Left
+	// cooked sets the terminal back to its mode before Left.
 	cooked func()
 }
 
@@ -45,7 +45,7 @@ func (i *Invocation) screen(s *app.Site, fresh bool) *screen {
 	return &screen{Invocation: i, color: s.Settings.Config.Terminal.Color, fresh: fresh, typed: &typing{in: i.in}, cooked: func() {}}
 }
 
-// door is the screen, with the person at the terminal when there is one.
+// door returns the screen, with a person when someone is at the terminal.
 func (s *screen) door() app.Door {
 	if s.interactive() {
 		return person{s}
@@ -60,8 +60,8 @@ func (s *screen) Begin(ctx context.Context, delivery app.Delivery) (context.Cont
 	return work, again
 }
 
-// newPrinter shows what a session does; once done is closed it waits for no reader any
-// more.
+// newPrinter returns the printer for a session. After done is closed the printer waits no
+// longer for readers.
 func (s *screen) newPrinter(done <-chan struct{}, delivery app.Delivery) *terminal.Printer {
 	o := terminal.Detect(s.Out.file, s.getenv)
 	o.Page = s.Page()
@@ -75,7 +75,8 @@ func (s *screen) newPrinter(done <-chan struct{}, delivery app.Delivery) *termin
 // Notice implements app.Door.
 func (s *screen) Notice(n session.Notice) {
 	if n.Kind == session.NoticeFailed && n.Hint.Do == session.MoveLogs && s.verbose > 0 && !s.JSON {
-		n.Detail = nil // its lines stand above
+		// The lines were already shown.
+		n.Detail = nil
 	}
 	switch {
 	case n.Result != nil:
@@ -108,8 +109,8 @@ func (s *screen) Waits(limit time.Duration, why error) {
 	}
 }
 
-// finish says what kept a session from coming to a result, and gives the error that ends
-// the program.
+// finish reports an error that kept the session from a result, and returns the error that
+// ends the program.
 func (s *screen) finish(ctx context.Context, out app.Outcome, err error) error {
 	told := out.Result.Session != ""
 	switch {
@@ -118,7 +119,8 @@ func (s *screen) finish(ctx context.Context, out app.Outcome, err error) error {
 	case s.printer != nil:
 		s.cooked()
 		defer s.stop()
-	case s.JSON && out.Session != nil && err != nil: // it is told with the session that it is about
+	// The error is reported together with its session.
+	case s.JSON && out.Session != nil && err != nil:
 		s.printer = s.newPrinter(ctx.Done(), app.Delivery{})
 		s.printer.Notice(session.Notice{Kind: session.NoticeSession, Session: out.Session, Text: out.Session.Task})
 	default:
@@ -137,13 +139,14 @@ func (s *screen) finish(ctx context.Context, out app.Outcome, err error) error {
 	return err
 }
 
-// close ends the output; all of it was written then, as far as there is a reader.
+// close ends the output. It returns when everything is written, or when a reader no
+// longer takes it.
 func (s *screen) close() {
 	s.printer.Close()
 	s.flush()
 }
 
-// flush has all written before something else writes to the terminal.
+// flush waits until all output is written, before something else writes to the terminal.
 func (s *screen) flush() {
 	if s.out != nil {
 		s.out.flush()
@@ -162,7 +165,7 @@ func (s *screen) Confirm(_ context.Context, found []app.Row, at func() (app.Posi
 	}
 	err = s.Page().Found(found, []app.Position{position}, session.Do(session.MoveListHere, ""))
 	if !asks {
-		return 0, nil // what could not be written is told in the end
+		return 0, nil // finish reports lost output
 	}
 	if err != nil {
 		return 0, err
@@ -193,10 +196,11 @@ func (s *screen) Cancel(_ context.Context, request string) (bool, error) {
 	return unlessEnded(terminal.Ask(s.in, s.Err, request+". Cancel it now?", true))
 }
 
-// person answers at the terminal what its screen answers where no one is there.
+// person is a screen with someone at the terminal who answers its questions.
 type person struct{ *screen }
 
-// choose gives the letter of one of options; none without an answer.
+// choose returns the letter of the chosen option. Without an answer it returns none as
+// the error.
 func (p person) choose(ctx context.Context, none session.Code, options ...string) (string, error) {
 	return asked(ctx, p.typed, none, func(in io.Reader) (string, error) { return p.printer.Choose(in, options) })
 }
@@ -210,18 +214,19 @@ func (p person) Approve(ctx context.Context, _ session.Item, question string) (a
 	return app.Answer{Granted: yes, By: whoAmI()}, nil
 }
 
-// Linger implements app.Person. The printer has listed what is left.
+// Linger implements app.Person. The printer has already listed the processes that still
+// run.
 func (p person) Linger(ctx context.Context, _ session.Item, _ []string) (bool, error) {
 	chosen, err := p.choose(ctx, session.ErrUncertain, "[W]ait until it ends", "[D]ecide now")
 	return chosen == "w", err
 }
 
-// secondChance is how long a person is given to press Ctrl-C again.
+// secondChance is how long a person has to press Ctrl-C again.
 const secondChance = 3 * time.Second
 
-// Left implements app.Person. Another key, and a terminal that is closed, end the wait
-// too. A terminal that gives each key at once gives Ctrl-C as one; in the background it
-// is not ours.
+// Left implements app.Person. Any other key also ends the wait, and so does a closed
+// terminal. The terminal is raw meanwhile, because it then gives each key at once, Ctrl-C
+// too. It returns nil in the background, where acode must not change the terminal.
 func (p person) Left(ctx context.Context) <-chan struct{} {
 	if !process.Foreground(p.in) {
 		return nil
@@ -241,9 +246,10 @@ func (p person) Left(ctx context.Context) <-chan struct{} {
 		defer close(over)
 		key, err := p.typed.read(ctx)
 		p.out.setRaw(false)
-		_ = term.Restore(fd, before) // a terminal that went away needs none
+		_ = term.Restore(fd, before) // fails only for a terminal that is gone
 		if err == nil && key == 3 {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGINT) // as the key does where the terminal is not raw
+			// As the key does on a terminal that is not raw.
+			_ = syscall.Kill(os.Getpid(), syscall.SIGINT)
 			<-p.again
 		}
 	}()

@@ -22,19 +22,20 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// late ends as an acode does that gets a signal just after it has said its result.
+// late ends like an acode that gets a signal just after it printed its result.
 func late() {
 	_, _, stop := newInvocation().signals(context.Background())
 	stop()
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
-		_ = syscall.Kill(os.Getpid(), s) // which does not fail
+		_ = syscall.Kill(os.Getpid(), s) // does not fail
 	}
 	os.Exit(0)
 }
 
 // TestScripts runs the command line as typed.
 func TestScripts(t *testing.T) {
-	if signal.Ignored(syscall.SIGHUP) { // as with nohup: each acode would ignore it too
+	// Under nohup each acode would ignore it too.
+	if signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	testscript.Run(t, testscript.Params{
@@ -47,7 +48,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// verbs are those of every script and some that forge what no acode writes.
+// verbs are the verbs of every script, and some that write states which acode never
+// writes.
 func verbs() map[string]script.Verb {
 	all := script.Verbs()
 	maps.Copy(all, map[string]script.Verb{

@@ -44,7 +44,8 @@ func (i *Invocation) listCommand() *cobra.Command {
 				return i.handOver()
 			}
 			err := run(cmd, args)
-			if errors.Is(err, session.ErrUnknownID) { // there is no store yet
+			// There is no store yet.
+			if errors.Is(err, session.ErrUnknownID) {
 				return i.Page().List(nil, all)
 			}
 			return err
@@ -86,7 +87,7 @@ func (i *Invocation) exportCommand() *cobra.Command {
 			if all.Events == nil {
 				return damage
 			}
-			// What is damaged is left out: verify sends here for the rest.
+			// Undamaged parts are printed even then; verify sends people here for them.
 			return errors.Join(damage, i.Page().Export(all))
 		}),
 	}
@@ -123,7 +124,7 @@ type locksJSON struct {
 	V         int        `json:"v"`
 	SessionID session.ID `json:"session_id"`
 	ShortID   string     `json:"short_id"`
-	// null: nobody holds it
+	// Holder is null when no process holds the session.
 	Holder *terminal.Holder `json:"holder"`
 	Notes  []string         `json:"notes"`
 }

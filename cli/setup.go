@@ -15,8 +15,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// setup reads the configuration for the workspace that -C names, else the current
-// directory. flags are values that the command line sets, by key path; nil for none.
+// setup reads the configuration for the workspace that -C names, or else the current
+// directory. flags hold values from the command line by key path; nil for none.
 func (i *Invocation) setup(flags map[string]string) (app.Setup, error) {
 	dir, err := app.Directory(i.dir)
 	if err != nil {
@@ -25,8 +25,8 @@ func (i *Invocation) setup(flags map[string]string) (app.Setup, error) {
 	return i.setupIn(dir, flags)
 }
 
-// setupIn reads the configuration for the workspace dir, or what holds in every workspace
-// when dir is empty.
+// setupIn reads the configuration for the workspace dir. An empty dir gives the
+// configuration that applies in every workspace.
 func (i *Invocation) setupIn(dir string, flags map[string]string) (app.Setup, error) {
 	if i.timeout < 0 {
 		return app.Setup{}, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("--timeout=%s: must not be negative; nothing was changed", i.timeout)}
@@ -36,14 +36,15 @@ func (i *Invocation) setupIn(dir string, flags map[string]string) (app.Setup, er
 	if err != nil {
 		return app.Setup{}, err
 	}
-	secrets := redact.FromEnvironment(append(os.Environ(), "url="+cfg.Config.Sync.URL)) // the file may hold a password too
+	// The file may hold a password too.
+	secrets := redact.FromEnvironment(append(os.Environ(), "url="+cfg.Config.Sync.URL))
 	return app.Setup{
 		Settings: cfg, Load: load, Workspace: dir, Allow: i.allow, Redactor: redact.New(secrets), KeepLog: true,
 		Version: Version, Command: "acode " + strings.Join(os.Args[1:], " "), Deliver: i.drainer, Now: i.Now, Getenv: i.getenv,
 	}, nil
 }
 
-// loadConfig reads the layers; an empty dir has no project's.
+// loadConfig reads the layers of the configuration; an empty dir has no project layer.
 func (i *Invocation) loadConfig(dir string, flags map[string]string) (*config.Loaded, error) {
 	var project []byte
 	var name string
@@ -67,12 +68,13 @@ func (i *Invocation) loadConfig(dir string, flags map[string]string) (*config.Lo
 	})
 }
 
-// openFor opens the store to continue the session that ref names, or one of this
-// workspace when ref is empty; look opens it for looking only. Without -C a named session
+// openFor opens the store to continue the session that ref names, or a session of this
+// workspace when ref is empty. look opens it for reading. Without -C a named session
 // continues in its own workspace.
 func (i *Invocation) openFor(ctx context.Context, ref string, look bool, flags map[string]string) (*app.Site, error) {
 	if ref != "" && i.dir == "" {
-		setup, err := i.setupIn("", flags) // where the store lies is the same for every workspace
+		// The store has the same place for every workspace.
+		setup, err := i.setupIn("", flags)
 		if err != nil {
 			return nil, err
 		}
@@ -91,7 +93,7 @@ func (i *Invocation) openFor(ctx context.Context, ref string, look bool, flags m
 	return app.Open(ctx, setup)
 }
 
-// with wraps a command that opens the store for f.
+// with returns a command that opens the store with open and calls f.
 func (i *Invocation) with(open func(context.Context, app.Setup) (*app.Site, error), f func(context.Context, *app.Site, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		setup, err := i.setup(nil)
@@ -106,8 +108,8 @@ func (i *Invocation) with(open func(context.Context, app.Setup) (*app.Site, erro
 	}
 }
 
-// reading wraps a command that only looks. ref is its first argument; empty when there is
-// none.
+// reading returns a command that only reads the store. ref is its first argument; empty
+// when there is none.
 func (i *Invocation) reading(f func(ctx context.Context, s *app.Site, ref string) error) func(*cobra.Command, []string) error {
 	return i.with(app.OpenRead, func(ctx context.Context, s *app.Site, args []string) error { return f(ctx, s, strings.Join(args, "")) })
 }
@@ -115,7 +117,8 @@ func (i *Invocation) reading(f func(ctx context.Context, s *app.Site, ref string
 // refusedEarly logs an attempt to resume that ended before its store was open.
 func (i *Invocation) refusedEarly(ref string, err error) {
 	setup, serr := i.setupIn("", nil)
-	if serr != nil { // the configuration is what was refused: the log is where it is without one
+	// The error may come from the configuration: the log is then at its default place.
+	if serr != nil {
 		cfg, cerr := config.Load(config.Sources{Getenv: func(name string) string {
 			if strings.HasPrefix(name, "ACODE_") && name != "ACODE_HOME" {
 				return ""

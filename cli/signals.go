@@ -10,16 +10,18 @@ import (
 	"github.com/acode-dev/acode/app"
 )
 
-// twice is the time in which the same signal is one: timeout(1) sends it to its command,
-// and at once to the group that its command is in, which takes a moment on a busy
-// machine. Nobody presses a key so fast.
+// twice is the time within which the same signal counts once. timeout(1) sends a signal
+// to its command and to the process group of that command. On a busy machine the second
+// one arrives a moment later. A person cannot press a key that fast.
 const twice = 100 * time.Millisecond
 
-// signals ends the context at the first signal and closes again when somebody asks a
-// second time. A hangup never counts as asking: a terminal that is closed sends several,
-// and they may come beside a TERM. Whoever has them ignored, with nohup for one, gets
-// none. After stop all is said, and what comes then changes nothing: the exit status is
-// the one of the result.
+// signals returns a context that ends at the first signal, and a channel that is closed
+// at the second one.
+//
+// A hangup never counts as the second signal, because a terminal that closes sends
+// several, perhaps beside a TERM. A hangup that the parent process ignores, as nohup
+// does, stays ignored. Signals after stop change nothing: the result decides the exit
+// status.
 func (i *Invocation) signals(parent context.Context) (ctx context.Context, again <-chan struct{}, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	second := make(chan struct{})
@@ -35,7 +37,8 @@ func (i *Invocation) signals(parent context.Context) (ctx context.Context, again
 		for asked := 0; ; {
 			select {
 			case s := <-got:
-				cancel(app.Interrupted{Signal: int(s.(syscall.Signal))}) // the first counts
+				// Only the first call has an effect.
+				cancel(app.Interrupted{Signal: int(s.(syscall.Signal))})
 				if s == syscall.SIGHUP || s == last && i.Now().Sub(at) < twice {
 					continue
 				}

@@ -36,14 +36,16 @@ func (i *Invocation) statusCommand() *cobra.Command {
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		err := run(cmd, args)
-		if check && len(args) == 0 && errors.Is(err, session.ErrUnknownID) { // there is no store yet, so nothing is pending
+		// There is no store yet, so nothing is pending.
+		if check && len(args) == 0 && errors.Is(err, session.ErrUnknownID) {
 			setup, serr := i.setup(nil)
 			if err = serr; err == nil {
 				err = i.answerCheck(&setup, setup.NoDelivery())
 			}
 		}
 		var said quietExit
-		if check && err != nil && !errors.As(err, &said) { // a store that cannot be read is as unhealthy as can be
+		// A store that cannot be read is unhealthy.
+		if check && err != nil && !errors.As(err, &said) {
 			return quietExit(i.fail(err, unhealthy))
 		}
 		return err
@@ -68,8 +70,8 @@ func (i *Invocation) status(ctx context.Context, s *app.Site, ref string, out io
 // unhealthy is the exit status of status --check when a person is needed.
 const unhealthy = 2
 
-// check answers a monitoring system with its exit status: for the session that ref names,
-// or for all when it is empty.
+// check answers a monitoring system with its exit status, for the session that ref names
+// or for all sessions when ref is empty.
 func (i *Invocation) check(ctx context.Context, s *app.Site, ref string) error {
 	var id session.ID
 	var err error
@@ -87,7 +89,8 @@ func (i *Invocation) check(ctx context.Context, s *app.Site, ref string) error {
 
 func (i *Invocation) answerCheck(s *app.Setup, d app.Delivery) error {
 	if i.JSON || !i.quiet {
-		_ = i.Page().SyncStatus(d, nil) // what is lost is told at the end; the health stays what it is
+		// Lost output is reported at the end and does not change the health.
+		_ = i.Page().SyncStatus(d, nil)
 	}
 	switch s.Health(d) {
 	case app.NeedsPerson:
@@ -98,8 +101,8 @@ func (i *Invocation) answerCheck(s *app.Setup, d app.Delivery) error {
 	return quietExit(0)
 }
 
-// watch says where the session stands until no process executes it, or it is interrupted.
-// On a terminal each status takes the place of the one before.
+// watch prints the status until no process executes the session or a signal arrives. On a
+// terminal each status replaces the one before.
 func (i *Invocation) watch(ctx context.Context, s *app.Site, ref string, every time.Duration) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -120,7 +123,8 @@ func (i *Invocation) watch(ctx context.Context, s *app.Site, ref string, every t
 	for {
 		status, err := s.Status(ctx, ref)
 		if err == nil {
-			ref = string(status.ID) // another one may begin here
+			// Stay with this session when another one begins here.
+			ref = string(status.ID)
 			err = page.Status(status)
 			out.flush()
 		}

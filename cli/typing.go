@@ -9,16 +9,16 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// typing is what a person types, read for one question after the other. A read from a
-// terminal cannot be interrupted: the one that a question gave up is what the next
-// question goes on with.
+// typing reads the keys of a person for one question after the other. A read from a
+// terminal cannot be interrupted. When a question is given up, the next question
+// continues its read.
 type typing struct {
 	in io.Reader
-	// of the read that is under way; nil: none is
+	// got receives the result of the current read; nil when there is none.
 	got chan stroke
 }
 
-// stroke is one byte that was typed, or the end of input.
+// stroke is one typed byte, or the end of input.
 type stroke struct {
 	b   byte
 	err error
@@ -44,7 +44,8 @@ func (t *typing) read(ctx context.Context) (byte, error) {
 	}
 }
 
-// forget drops a line that was typed for a question which is over: it answers no other.
+// forget drops a line that was typed for an earlier question, so that it answers no
+// other.
 func (t *typing) forget(ctx context.Context) {
 	if len(t.got) == 0 {
 		return
@@ -54,13 +55,13 @@ func (t *typing) forget(ctx context.Context) {
 	}
 }
 
-// reply reads what is typed for one question.
+// reply reads the answer to one question.
 type reply struct {
 	ctx context.Context
 	t   *typing
 }
 
-// Read implements io.Reader, a byte at a time.
+// Read implements io.Reader. It reads one byte at a time.
 func (r reply) Read(p []byte) (int, error) {
 	b, err := r.t.read(r.ctx)
 	if err != nil {
@@ -70,8 +71,8 @@ func (r reply) Read(p []byte) (int, error) {
 	return 1, nil
 }
 
-// asked puts a question that ctx may end. The end of input, and replies that answer
-// nothing, are none: no one can be asked.
+// asked puts a question that ctx may end. It returns none as the error at the end of
+// input and for answers that the question does not accept.
 func asked[T any](ctx context.Context, t *typing, none session.Code, question func(io.Reader) (T, error)) (answer T, err error) {
 	t.forget(ctx)
 	answer, err = question(reply{ctx, t})
@@ -85,8 +86,8 @@ func asked[T any](ctx context.Context, t *typing, none session.Code, question fu
 	return answer, err
 }
 
-// unlessEnded takes the end of input, which is Ctrl-D on a terminal, for a no: the zero
-// value.
+// unlessEnded takes the end of input, which is Ctrl-D on a terminal, for no: it returns
+// the zero value.
 func unlessEnded[T any](answer T, err error) (T, error) {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		var no T

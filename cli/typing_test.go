@@ -11,7 +11,8 @@ import (
 	"github.com/acode-dev/acode/terminal"
 )
 
-// What was typed for a question that is over answers no other, least of all an approval.
+// Keys typed for a question that is over answer no other question, least of all an
+// approval.
 func TestLateAnswerIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in, keyboard := io.Pipe()
@@ -28,9 +29,9 @@ func TestLateAnswerIsForgotten(t *testing.T) {
 		if _, err := approve(ctx); !errors.Is(err, over) {
 			t.Fatalf("asked: got %v, want %v", err, over)
 		}
-		go func() { _, _ = io.WriteString(keyboard, "yes\n") }() // the reader fails, not this
+		go func() { _, _ = io.WriteString(keyboard, "yes\n") }() // the reader reports the failure
 		synctest.Wait()
-		go func() { _, _ = io.WriteString(keyboard, "no\n") }() // as above
+		go func() { _, _ = io.WriteString(keyboard, "no\n") }() // the reader reports the failure
 		if yes, err := approve(t.Context()); yes || err != nil {
 			t.Errorf("asked: got %t, %v, want the answer that was typed for this question", yes, err)
 		}

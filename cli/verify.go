@@ -42,13 +42,14 @@ func (i *Invocation) printVerified(report app.Verified, home string) (err error)
 		_, err = fmt.Fprintf(i.Out, "%s, %s, %s, %s: %s\n", terminal.Plural(report.Sessions, "session"), terminal.Plural(report.Events, "event"),
 			terminal.Plural(report.Checkpoints, "checkpoint"), terminal.Plural(report.Blobs, "blob"), verdict)
 	}
-	if len(report.Problems) > 0 { // whatever became of the output
+	// Damage decides the exit status, even when the output is lost.
+	if len(report.Problems) > 0 {
 		err = quietExit(exitFor(session.ErrCorrupt))
 	}
 	return err
 }
 
-// afterDamage says what to do about problems that verify found.
+// afterDamage returns advice about the problems that verify found.
 func afterDamage(r app.Verified, home string) string {
 	if slices.ContainsFunc(r.Problems, func(p app.Problem) bool { return p.Session == "" }) {
 		return "put the database, its log and heads/ back from a backup, or move " + home + " away to begin anew; what can be read of a session, export shows: acode session export ID"

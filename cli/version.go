@@ -24,22 +24,21 @@ func (i *Invocation) versionCommand() *cobra.Command {
 	}}
 }
 
-// build says which build of acode this is.
+// build describes the build of acode.
 type build struct {
 	V       int    `json:"v"`
 	Version string `json:"version"`
-	// empty where the build knows none
+	// Commit is empty when the build knows none.
 	Commit string `json:"commit"`
-	// the sources were not those of the commit
+	// Modified is set when the sources differed from those of the commit.
 	Modified bool `json:"modified"`
-	// the version that go install was asked for; else empty
+	// Module is the version that go install used, when Commit is empty.
 	Module   string `json:"module"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
 
-// source takes over which sources the program was built from. The go command writes it
-// down.
+// source fills in the sources of the program, which the go command records in it.
 func (b *build) source(info *debug.BuildInfo) {
 	for _, s := range info.Settings {
 		switch s.Key {
@@ -54,7 +53,7 @@ func (b *build) source(info *debug.BuildInfo) {
 	}
 }
 
-// String is the build for people.
+// String returns the build for people.
 func (b build) String() string {
 	text := "acode " + b.Version
 	switch {

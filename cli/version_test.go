@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A build says which sources it was made from, as far as the go command wrote them down.
+// A build names its sources as far as the go command recorded them.
 func TestBuildNamesItsSource(t *testing.T) {
 	commit := debug.BuildSetting{Key: "vcs.revision", Value: "0123abc"}
 	changed := debug.BuildSetting{Key: "vcs.modified", Value: "true"}

@@ -30,8 +30,8 @@ func (p *program) adminCommand() *cobra.Command {
 		p.pruneCommand())
 }
 
-// administer makes a command for a server's operator: a role with more rights than a
-// device's.
+// administer returns a command for the operator of a server, whose role has more rights
+// than the role of a device. Before the command runs, acode delivers pending events.
 func (p *program) administer(use, short string, args int, f func(context.Context, remote.Options, []string) error) *cobra.Command {
 	return &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(args), RunE: func(cmd *cobra.Command, args []string) error {
 		setup, err := p.Setup()
@@ -45,16 +45,16 @@ func (p *program) administer(use, short string, args int, f func(context.Context
 	}}
 }
 
-// deliverFirst delivers what is pending here before the server is asked for something
-// else, or notes why not (FR-052).
+// deliverFirst delivers pending events before the server is asked for something else. It
+// keeps the error in undelivered when they cannot be delivered (FR-052).
 func (p *program) deliverFirst(ctx context.Context, setup app.Setup) {
 	if setup.Settings.Config.Sync.URL == "" {
-		// the command says so
+		// The command itself reports it.
 		return
 	}
 	s, err := app.OpenRead(ctx, setup)
 	if err != nil {
-		// else there is no store, so nothing is pending
+		// ErrUnknownID means that there is no store, so nothing is pending.
 		if !errors.Is(err, session.ErrUnknownID) {
 			p.undelivered = err
 		}
@@ -67,11 +67,11 @@ func (p *program) deliverFirst(ctx context.Context, setup app.Setup) {
 	p.undelivered = err
 }
 
-// deliverAs delivers if the address has the role that this store delivers as. An
-// operator's has mostly another one: new sessions would become that role's, and all
-// others would be refused.
+// deliverAs delivers if the address uses the role that this store delivers as. An
+// operator mostly uses another role: the server would give it the new sessions and refuse
+// all others.
 func (p *program) deliverAs(ctx context.Context) error {
-	return p.linked(ctx, "admin", outbox.Options{}, func(l *link) error {
+	return p.withEndpoints(ctx, "admin", outbox.Options{}, func(l *endpoints) error {
 		hello, err := l.server.Hello(ctx, l.outbox.Device())
 		if err != nil {
 			return outbox.Envelope(err)
@@ -163,7 +163,7 @@ func (p *program) listDevices(ctx context.Context, o remote.Options, _ []string)
 	return p.answer(map[string]any{"devices": rows}, lines...)
 }
 
-// stamp gives a time for scripts; nil for none.
+// stamp formats a time for scripts; nil for the zero time.
 func stamp(t time.Time) any {
 	if t.IsZero() {
 		return nil
@@ -244,12 +244,12 @@ func (p *program) pruneCommand() *cobra.Command {
 	c.Long = "Drop the events that were received in months which ended that long ago, such as 2160h for 90\ndays. Chains that begin above them still verify, and the machines keep theirs. Look first with\n--dry-run."
 	c.Flags().DurationVar(&olderThan, "older-than", 0, "`age` of a whole month from which it goes; at least 744h")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "say what would go and change nothing")
-	// the flag exists: it was defined above
+	// The flag was defined above.
 	_ = c.MarkFlagRequired("older-than")
 	return c
 }
 
-// leastAge keeps the month that deliveries still go to.
+// leastAge is longer than a month, so that the month that receives deliveries is kept.
 const leastAge = 31 * 24 * time.Hour
 
 func (p *program) prune(ctx context.Context, o remote.Options, age time.Duration, dryRun bool) error {

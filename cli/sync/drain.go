@@ -19,24 +19,24 @@ import (
 )
 
 const (
-	// newsEvery is how soon a commit of the session is seen.
+	// newsEvery is how often the process looks for new commits of the session.
 	newsEvery = 200 * time.Millisecond
 
-	// afterwards is for how long it goes on when the session's process has ended.
+	// afterwards is how long delivery continues after the process of the session ended.
 	afterwards = 10 * time.Second
 )
 
-// drainCommand is what a run or resume starts: it delivers while standard input stays
-// open, and for a moment longer. Another drainer is left alone, and taken over from when
-// it ends.
+// drainCommand is the command that run and resume start in the background. It delivers
+// while standard input is open, and a short time longer. While another process delivers
+// it waits, and takes over when that process ends.
 func (p *program) drainCommand() *cobra.Command {
 	return &cobra.Command{Use: "drain", Hidden: true, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		// whoever reads the news may be gone
+		// The process that reads the news may be gone.
 		signal.Ignore(syscall.SIGPIPE)
 		running, end := context.WithCancel(cmd.Context())
 		defer end()
 		go func() {
-			// its end is all that counts
+			// Only the end of standard input matters.
 			_, _ = io.Copy(io.Discard, os.Stdin)
 			end()
 		}()
@@ -44,8 +44,8 @@ func (p *program) drainCommand() *cobra.Command {
 	}}
 }
 
-// drain delivers until running ends, which the session does, then what is left, for a
-// moment.
+// drain delivers until running ends together with the session. Then it delivers the rest,
+// for at most the time of afterwards.
 func (p *program) drain(ctx, running context.Context) error {
 	news := &teller{out: p.Out}
 	l, err := p.open(ctx, "run", outbox.Options{OnState: news.state, OnLane: news.lane})
@@ -58,7 +58,7 @@ func (p *program) drain(ctx, running context.Context) error {
 	release, err := l.lead(running, "acode sync drain")
 	if err != nil {
 		if ctx.Err() == nil && running.Err() != nil {
-			// another process delivered all the time
+			// Another process delivered all the time.
 			return nil
 		}
 		return err
@@ -66,7 +66,7 @@ func (p *program) drain(ctx, running context.Context) error {
 	defer func() { _ = release() }()
 	var others sync.WaitGroup
 	others.Go(func() { l.listen(running) })
-	// it ends with its context
+	// Run fails only with its context.
 	_ = l.syncer.Run(running)
 	others.Wait()
 	last, cancel := context.WithTimeout(ctx, afterwards)
@@ -77,8 +77,8 @@ func (p *program) drain(ctx, running context.Context) error {
 	return l.syncer.Settle(last)
 }
 
-// lead waits until this process, which is called command, may drain.
-func (l *link) lead(ctx context.Context, command string) (release func() error, err error) {
+// lead waits until this process may deliver, and takes the lock as command.
+func (l *endpoints) lead(ctx context.Context, command string) (release func() error, err error) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -97,8 +97,9 @@ func (l *link) lead(ctx context.Context, command string) (release func() error, 
 	}
 }
 
-// listen wakes the syncer when somebody committed, and ends its wait when somebody asked.
-func (l *link) listen(ctx context.Context) {
+// listen wakes the syncer after a commit by any process. It ends the wait before the next
+// attempt when a process asks for one.
+func (l *endpoints) listen(ctx context.Context) {
 	asked := l.DrainerAsked()
 	tick := time.NewTicker(newsEvery)
 	defer tick.Stop()
@@ -118,7 +119,7 @@ func (l *link) listen(ctx context.Context) {
 	}
 }
 
-// teller writes how delivery stands for the process that executes.
+// teller writes the state of delivery for the process that executes the session.
 type teller struct {
 	mu      sync.Mutex
 	out     io.Writer
@@ -144,6 +145,6 @@ func (t *teller) tell(n app.DrainNews) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	// nobody may be reading
+	// There may be no reader any more.
 	_, _ = t.out.Write(append(b, '\n'))
 }

@@ -24,12 +24,12 @@ func (p *program) forkOffCommand() *cobra.Command {
 }
 
 func (p *program) forkOff(ctx context.Context, ref string) error {
-	return p.linked(ctx, "sync fork-off", outbox.Options{}, func(l *link) error {
+	return p.withEndpoints(ctx, "sync fork-off", outbox.Options{}, func(l *endpoints) error {
 		fork, err := l.Fork(ctx, ref, "acode sync fork-off")
 		if err != nil {
 			return err
 		}
-		f := &forking{link: l, Fork: fork}
+		f := &forking{endpoints: l, Fork: fork}
 		if err := errors.Join(f.run(ctx), f.Release()); err != nil {
 			return err
 		}
@@ -37,15 +37,15 @@ func (p *program) forkOff(ctx context.Context, ref string) error {
 	})
 }
 
-// forking is a session on its way to another id, with its server.
+// forking continues a session under a new id and files its old history on the server.
 type forking struct {
-	*link
+	*endpoints
 	*app.Fork
 	filed outbox.Filed
 }
 
 func (f *forking) run(ctx context.Context) (err error) {
-	// all of this was done before
+	// After WentOn, everything below was done by an earlier call.
 	if f.filed.Lane, err = f.store.Lane(ctx, f.Old.ID); err != nil || f.filed.Lane.WentOn() {
 		return err
 	}
@@ -58,16 +58,16 @@ func (f *forking) run(ctx context.Context) (err error) {
 	if err := f.Make(ctx, f.filed.Shared); err != nil {
 		return err
 	}
-	// What was made cancelled the old session, which is an event more.
+	// Make cancelled the old session, which added an event.
 	if err := f.file(ctx); err != nil {
 		return err
 	}
 	return f.store.CloseLane(ctx, f.filed.Lane, f.New.Short)
 }
 
-// meet delivers what is pending, which is how a fork is noticed, or waits for another
-// process that does: the one that a resume has left behind. Sessions that wait for a
-// person, this one among them, are no failure of it.
+// meet delivers pending events, because delivery detects the fork. While another process
+// delivers, for example one that a resume left behind, meet waits for it. Sessions that
+// wait for a person are no error, because this session is one of them.
 func (f *forking) meet(ctx context.Context) error {
 	err := f.deliver(ctx, 0)
 	if errors.Is(err, session.ErrForked) || errors.Is(err, session.ErrFenced) || errors.Is(err, session.ErrParked) {
@@ -76,8 +76,8 @@ func (f *forking) meet(ctx context.Context) error {
 	return err
 }
 
-// file has the server file all that it does not share, and refuses a session whose whole
-// history it shares or takes.
+// file makes the server file the events that it does not share. It refuses a session
+// whose whole history the server shares or accepts.
 func (f *forking) file(ctx context.Context) error {
 	lane, err := f.store.Lane(ctx, f.Old.ID)
 	if err == nil {
@@ -115,7 +115,7 @@ func (f *forking) print(p *program) error {
 	return err
 }
 
-// wentOn lists the sessions that went on as others.
+// wentOn lists the sessions that continue under another id.
 func wentOn(ctx context.Context, st *local.Store) ([]terminal.LaneView, error) {
 	lanes, err := st.WentOnLanes(ctx)
 	var out []terminal.LaneView

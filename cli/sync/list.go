@@ -13,8 +13,8 @@ import (
 	"github.com/acode-dev/acode/terminal"
 )
 
-// sessionCommand is what acode hands over of its own: session list --remote and ls
-// --remote, which it documents.
+// sessionCommand returns the command for session list --remote, which acode documents and
+// hands over.
 func (p *program) sessionCommand() *cobra.Command {
 	c := cli.Group("session", "List the sessions of the server", p.listCommand("list"))
 	c.Hidden = true
@@ -29,10 +29,10 @@ func (p *program) listCommand(name string) *cobra.Command {
 	return list
 }
 
-// listRemote delivers what is pending, or says why not, and lists what the server has
-// (FR-052).
+// listRemote delivers pending events and lists the sessions of the server. It reports why
+// when the events cannot be delivered (FR-052).
 func (p *program) listRemote(ctx context.Context) error {
-	return p.linked(ctx, "session list", outbox.Options{}, func(l *link) error {
+	return p.withEndpoints(ctx, "session list", outbox.Options{}, func(l *endpoints) error {
 		undelivered := l.deliver(ctx, 0)
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -48,8 +48,9 @@ func (p *program) listRemote(ctx context.Context) error {
 	})
 }
 
-// remoteRows lists what the server has, and what this store has beyond that.
-func (l *link) remoteRows(ctx context.Context) ([]terminal.RemoteRow, error) {
+// remoteRows lists the sessions of the server with the number of events that are pending
+// here.
+func (l *endpoints) remoteRows(ctx context.Context) ([]terminal.RemoteRow, error) {
 	list, err := l.projected(ctx)
 	if err != nil {
 		return nil, err
@@ -74,10 +75,10 @@ func (l *link) remoteRows(ctx context.Context) ([]terminal.RemoteRow, error) {
 // projectRows is how many events one call projects.
 const projectRows = 2000
 
-// projected lists what the server has once its typed tables have what arrived: those lag
-// behind deliveries, and another process may be filling them. A server that cannot fill
-// them, or not within choresTime, is listed as it is.
-func (l *link) projected(ctx context.Context) ([]session.RemoteSummary, error) {
+// projected lists the sessions of the server after its typed tables contain all events.
+// The tables lag behind deliveries, and another process may be filling them. It lists a
+// server that cannot fill them within choresTime as it is.
+func (l *endpoints) projected(ctx context.Context) ([]session.RemoteSummary, error) {
 	list, err := l.remoteList(ctx)
 	limited, cancel := context.WithTimeout(ctx, choresTime)
 	defer cancel()
@@ -102,7 +103,7 @@ func lags(list []session.RemoteSummary) bool {
 // listPage is how many sessions one call lists.
 const listPage = 500
 
-func (l *link) remoteList(ctx context.Context) ([]session.RemoteSummary, error) {
+func (l *endpoints) remoteList(ctx context.Context) ([]session.RemoteSummary, error) {
 	var list []session.RemoteSummary
 	var before session.ID
 	for {

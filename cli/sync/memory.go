@@ -6,18 +6,17 @@ import (
 )
 
 const (
-	// baseMemory is what a delivery needs with its batches and what is read ahead of
-	// them, and about as much for garbage.
+	// baseMemory is the memory for a delivery, its batches and the events read ahead, and
+	// about as much again for garbage.
 	baseMemory = 20 << 20
 
-	// laneMemory is what a session that waits needs, which is listed in several places at
-	// once.
+	// laneMemory is the memory for one waiting session, which several lists hold at once.
 	laneMemory = 2 << 10
 )
 
-// boundMemory has garbage collected sooner than it would be: the drainer runs beside a
-// session all the time, and without a limit its heap would be the larger the longer a
-// backlog is delivered. A limit that somebody set in the environment stays.
+// boundMemory limits the memory of this process, so that garbage is collected sooner. The
+// process runs beside a session, and without a limit its heap would grow with the
+// backlog. GOMEMLIMIT in the environment has priority.
 func boundMemory(waiting int) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(baseMemory + laneMemory*int64(waiting))

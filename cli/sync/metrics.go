@@ -52,7 +52,7 @@ func (p *program) printMetrics(ctx context.Context, s *app.Site) error {
 	return nil
 }
 
-// look makes a snapshot of a store in which another process delivers, or none.
+// look returns a snapshot of a store in which this process does not deliver.
 func look(ctx context.Context, s *app.Site) (outbox.Snapshot, error) {
 	h, lanes, backlog, err := s.Store().Sync(ctx)
 	if err != nil {
@@ -67,7 +67,7 @@ func look(ctx context.Context, s *app.Site) (outbox.Snapshot, error) {
 	return n, err
 }
 
-// late is the rule of status --check for the metrics.
+// late applies the rule of status --check to the metrics.
 func late(s *app.Site, n outbox.Snapshot) bool {
 	return n.State() != session.SyncDisabled && session.Late(n.Backlog.OldestUS, s.Now(), s.Settings.Config.Sync.LateAfter)
 }

@@ -75,7 +75,8 @@ func (p *program) parkedShow() *cobra.Command {
 		}}
 }
 
-// parkedLane finds the parked lane of the session that ref names.
+// parkedLane returns the lane of the session that ref names. It returns ErrUsage when no
+// event of it is parked.
 func parkedLane(ctx context.Context, s *app.Site, ref string) (session.Lane, error) {
 	id, err := s.Find(ctx, ref)
 	if err != nil {
@@ -112,8 +113,8 @@ func (p *program) parkedDrop() *cobra.Command {
 	return c
 }
 
-// decide changes a parked lane as a person wants it and delivers. What confirms must be
-// typed where it is given at all.
+// decide saves the lane that how returns and delivers. When confirm is given, a person
+// must first type the id of the event.
 func (p *program) decide(ctx context.Context, ref string, how func(session.Lane) (session.Lane, outbox.Options), confirm ...string) error {
 	var lane session.Lane
 	err := p.with(ctx, app.OpenRead, func(ctx context.Context, s *app.Site) (err error) {
@@ -130,7 +131,7 @@ func (p *program) decide(ctx context.Context, ref string, how func(session.Lane)
 		return err
 	}
 	lane, options := how(lane)
-	return p.linked(ctx, "sync parked", options, func(l *link) error {
+	return p.withEndpoints(ctx, "sync parked", options, func(l *endpoints) error {
 		if err := l.alone(ctx, func() error {
 			if err := l.outbox.SaveLane(ctx, lane); err != nil {
 				return err
@@ -143,8 +144,8 @@ func (p *program) decide(ctx context.Context, ref string, how func(session.Lane)
 	})
 }
 
-// alone runs f while no other process drains.
-func (l *link) alone(ctx context.Context, f func() error) error {
+// alone runs f while no other process delivers. It returns ErrLocked when one does.
+func (l *endpoints) alone(ctx context.Context, f func() error) error {
 	lock, err := l.LockDrainer("acode sync")
 	if errors.Is(err, session.ErrLocked) {
 		return &session.Error{Code: session.ErrLocked, Message: "another process delivers from this store; nothing was changed", Cause: app.HolderOf(err),

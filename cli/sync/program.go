@@ -1,5 +1,5 @@
-// Package syncer is the command line of acode-sync: what delivers to a server and looks
-// after it.
+// Package syncer implements the command line of acode-sync, the program that delivers to
+// a server and administers it.
 package syncer
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/acode-dev/acode/cli"
 )
 
-// Main carries out the command line of acode-sync and returns the exit status.
+// Main executes the command line of acode-sync and returns the exit status.
 func Main(ctx context.Context, args []string) int {
 	return cli.Run(ctx, args, func(i *cli.Invocation) []*cobra.Command {
 		p := &program{Invocation: i}
@@ -21,6 +21,7 @@ func Main(ctx context.Context, args []string) int {
 // program is one invocation.
 type program struct {
 	*cli.Invocation
-	// why delivery before an operator's command did not come to its end; nil: it did
+	// undelivered is the error of the delivery before an operator's command; nil when
+	// everything was delivered.
 	undelivered error
 }

@@ -20,7 +20,7 @@ func (p *program) rebindCommand() *cobra.Command {
 }
 
 func (p *program) rebind(ctx context.Context, confirm string) error {
-	return p.linked(ctx, "sync rebind", outbox.Options{}, func(l *link) error {
+	return p.withEndpoints(ctx, "sync rebind", outbox.Options{}, func(l *endpoints) error {
 		hello, err := l.server.Hello(ctx, l.outbox.Device())
 		if err != nil {
 			return outbox.Envelope(err)

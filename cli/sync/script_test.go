@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScripts runs the command line as typed, each script with a database of its own
-// behind a network of its own.
+// TestScripts runs the command line as typed. Each script has its own database behind its
+// own network.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"),
@@ -57,7 +57,7 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			env.Setenv("REPOSITORY", repository)
-			// roles are the cluster's
+			// Roles belong to the cluster, so that each script needs its own.
 			env.Setenv("DEVICE", "d_"+strings.ToLower(rand.Text()))
 			env.Setenv("ACODE_SYNC_LISTEN", "unix:"+filepath.Join(env.WorkDir, "http"))
 			address, err := s.proxy.URL(database)
@@ -73,12 +73,12 @@ func TestScripts(t *testing.T) {
 
 type serverKey struct{}
 
-// server is what a script delivers to.
+// server is the server of one script.
 type server struct {
 	t *testing.T
-	// address without the network between
+	// direct is its address without the network between.
 	direct string
-	// of the role that was added last
+	// secret is the password of the role that was added last.
 	secret string
 	proxy  *pgwire.Proxy
 }
@@ -88,13 +88,13 @@ func own(ts *testscript.TestScript) *server { return ts.Value(serverKey{}).(*ser
 func verbs() map[string]script.Verb {
 	all := script.Verbs()
 	maps.Copy(all, map[string]script.Verb{
-		"net":        script.Usage(1, "net cut|silent|mend", network),
+		"net":        script.Usage(1, "net cut|silent|restore", network),
 		"sql":        script.Usage(1, "sql QUERY", query),
 		"until_sql":  script.Usage(2, "until_sql RESULT QUERY", untilQuery),
 		"http":       script.Usage(1, "http PATH", get),
 		"until_http": script.Usage(2, "until_http PATH TEXT", untilGet),
 		"dropped":    script.Usage(0, "dropped", dropped),
-		"nobody":     script.Usage(0, "nobody", nobody),
+		"idle":       script.Usage(0, "idle", idle),
 		"password":   script.Usage(0, "password", password),
 		"role":       script.Usage(0, "role [NAME]", role),
 		"database":   script.Usage(0, "database", database),
@@ -106,7 +106,7 @@ func verbs() map[string]script.Verb {
 	return all
 }
 
-// network takes the server away, or brings it back.
+// network interrupts the connection to the server, or restores it.
 func network(ts *testscript.TestScript, args []string) {
 	p := own(ts).proxy
 	switch args[0] {
@@ -114,9 +114,9 @@ func network(ts *testscript.TestScript, args []string) {
 		p.Set(pgwire.Fault{Refuse: true})
 		p.CutAll(true)
 	case "silent":
-		// connections are accepted, and nothing is answered
+		// It accepts connections and answers nothing.
 		p.Set(pgwire.Hole())
-	case "mend":
+	case "restore":
 		p.Set(pgwire.Fault{})
 	default:
 		ts.Fatalf("net %s", args[0])
@@ -133,7 +133,7 @@ func untilQuery(ts *testscript.TestScript, args []string) {
 	script.Until(ts, args[1], func() bool { return pgtest.Psql(s.t, s.direct, args[1]) == args[0] })
 }
 
-// ask asks the syncer of a script.
+// ask sends a request to the syncer of a script.
 func ask(ts *testscript.TestScript, path string) (status int, body string, err error) {
 	socket := strings.TrimPrefix(ts.Getenv("ACODE_SYNC_LISTEN"), "unix:")
 	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true,
@@ -149,7 +149,7 @@ func ask(ts *testscript.TestScript, path string) (status int, body string, err e
 	return answer.StatusCode, string(b), err
 }
 
-// get prints an answer that must be one.
+// get prints an answer, and fails without one.
 func get(ts *testscript.TestScript, args []string) {
 	status, body, err := ask(ts, args[0])
 	ts.Check(err)
@@ -168,7 +168,7 @@ func untilGet(ts *testscript.TestScript, args []string) {
 	})
 }
 
-// dropped gives up what is parked, event by event by their ids, until nothing is.
+// dropped drops parked events by their ids until none is left.
 func dropped(ts *testscript.TestScript, _ []string) {
 	for range 20 {
 		var list struct {
@@ -183,14 +183,13 @@ func dropped(ts *testscript.TestScript, _ []string) {
 			return
 		}
 		p := list.Parked[0]
-		// the next one may be parked now
+		// The next event may be parked now.
 		_ = ts.Exec("acode", "sync", "parked", "drop", p.Short, fmt.Sprintf("--confirm=%s/%d", p.Short, p.Seq))
 	}
 	ts.Fatalf("events are still parked")
 }
 
-// agree requires that status and metrics both name a state as the one that delivery is
-// in.
+// agree requires that status and metrics both report the same state of delivery.
 func agree(ts *testscript.TestScript, args []string) {
 	var status struct{ Sync struct{ State string } }
 	ts.Check(ts.Exec("acode", "sync", "status", "--json"))
@@ -202,9 +201,8 @@ func agree(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// ratio compares the time that a command takes with a server configured with that without
-// one, by the shortest of several runs in turn, since a busy machine makes any of them
-// late.
+// ratio compares the duration of a command with and without a configured server. It takes
+// the shortest of several runs in turn, because a busy machine delays single runs.
 func ratio(ts *testscript.TestScript, args []string) {
 	limit, err := strconv.ParseFloat(args[0], 64)
 	ts.Check(err)
@@ -228,15 +226,15 @@ func ratio(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// nobody waits until no process delivers.
-func nobody(ts *testscript.TestScript, _ []string) {
-	script.Until(ts, "wait until nobody delivers", func() bool {
+// idle waits until no process delivers.
+func idle(ts *testscript.TestScript, _ []string) {
+	script.Until(ts, "wait until no process delivers", func() bool {
 		ts.Check(ts.Exec("acode", "sync", "status"))
 		return strings.Contains(ts.ReadFile("stdout"), "Delivered by: nobody")
 	})
 }
 
-// role lets acode connect as somebody else, whose password nobody may ever see, or as
+// role makes acode connect as another user, whose password must never be shown, or as
 // before.
 func role(ts *testscript.TestScript, args []string) {
 	name := url.User("postgres")
@@ -246,13 +244,13 @@ func role(ts *testscript.TestScript, args []string) {
 	change(ts, func(u *url.URL) { u.User = name })
 }
 
-// password takes the last line of the last output for the password of roles to come.
+// password takes the last line of the last output as the password of later roles.
 func password(ts *testscript.TestScript, _ []string) {
 	lines := strings.Split(strings.TrimSpace(ts.ReadFile("stdout")), "\n")
 	own(ts).secret = lines[len(lines)-1]
 }
 
-// database lets the address lead to another, empty database, which it calls $DATABASE.
+// database points the address to another, empty database, which it calls $DATABASE.
 func database(ts *testscript.TestScript, _ []string) {
 	s := own(ts)
 	s.direct = pgtest.Database(s.t)
@@ -269,8 +267,8 @@ func change(ts *testscript.TestScript, f func(u *url.URL)) {
 	ts.Setenv("ACODE_POSTGRES_URL", u.String())
 }
 
-// delivered writes to a file what the server has of the output of a step of the newest
-// session: its head and tail, or all of it. It takes standard error where there is some.
+// delivered writes to a file the output of a step of the newest session as the server has
+// it: head and tail, or all of it. It prefers standard error.
 func delivered(ts *testscript.TestScript, args []string) {
 	found := content(ts, fmt.Sprintf(`WHERE encode(b.hash, 'hex') = (SELECT coalesce(j #>> '{command,stderr,%[1]s,hash}', j #>> '{command,stdout,%[1]s,hash}')
 FROM (SELECT convert_from(payload, 'UTF8')::jsonb AS j, session_id, seq FROM acode.events WHERE type = 'StepCompleted') e
@@ -281,14 +279,14 @@ WHERE (j ->> 'task') || '/' || (j ->> 'step') = '%[2]s' ORDER BY session_id DESC
 	ts.Check(os.WriteFile(ts.MkAbs(args[2]), found[0], 0o600))
 }
 
-// everything writes all text of events and all content that the server has to a file.
+// everything writes all text of events and all content of the server to a file.
 func everything(ts *testscript.TestScript, args []string) {
 	all := content(ts, "")
 	all = append(all, []byte(pgtest.Psql(own(ts).t, own(ts).direct, "SELECT convert_from(payload, 'UTF8') FROM acode.events")))
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), bytes.Join(all, []byte("\n")), 0o600))
 }
 
-// content gives the content of blobs that the server has.
+// content returns the content of blobs of the server.
 func content(ts *testscript.TestScript, where string) (all [][]byte) {
 	s := own(ts)
 	unpack, err := zstd.NewReader(nil)

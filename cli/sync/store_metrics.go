@@ -10,8 +10,8 @@ import (
 	"github.com/acode-dev/acode/local"
 )
 
-// storeMetrics shows how large the store's files are, and what this process's drainer
-// does to them. It is a prometheus.Collector.
+// storeMetrics measures the size of the store's files and the commits and checkpoints of
+// this process. It is a prometheus.Collector.
 type storeMetrics struct {
 	*prometheus.Registry
 	commits, checkpoints prometheus.Histogram
@@ -46,7 +46,7 @@ func newStoreMetrics(st *local.Store) *storeMetrics {
 	return m
 }
 
-// observer counts what an outbox does.
+// observer counts the commits and checkpoints of an outbox.
 func (m *storeMetrics) observer() local.Observer {
 	return local.Observer{
 		Commit: func(took time.Duration, busy int, _ error) {

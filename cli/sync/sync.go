@@ -31,9 +31,10 @@ func (p *program) nowCommand() *cobra.Command {
 	return c
 }
 
-// now is a barrier: it returns when what was committed before it is acknowledged.
+// now returns when the server has acknowledged everything that was committed before the
+// call.
 func (p *program) now(ctx context.Context, wait time.Duration) error {
-	return p.linked(ctx, "sync now", outbox.Options{}, func(l *link) error {
+	return p.withEndpoints(ctx, "sync now", outbox.Options{}, func(l *endpoints) error {
 		if err := l.deliver(ctx, wait); err != nil {
 			return err
 		}
@@ -42,32 +43,33 @@ func (p *program) now(ctx context.Context, wait time.Duration) error {
 }
 
 const (
-	// retryEvery is how soon a barrier tries again, and looks whether another drainer got
-	// there.
+	// retryEvery is how often a barrier tries again, or looks at the progress of another
+	// process.
 	retryEvery = 500 * time.Millisecond
 
-	// otherDrainer is how long a barrier without --wait gives a process that delivers
-	// already.
+	// otherDrainer is how long a barrier without --wait waits for another process that
+	// delivers.
 	otherDrainer = 60 * time.Second
 )
 
-// barrier is what must be acknowledged before a command goes on.
+// barrier holds the events that must be acknowledged before a command continues.
 type barrier struct {
-	*link
-	// the last seq of each session with something pending
+	*endpoints
+	// goal is the last seq of each session with pending events.
 	goal map[session.ID]uint64
-	// what another process tried before that says nothing
+	// since excludes older attempts of another process.
 	since time.Time
-	// another process delivers, as of the last attempt
+	// beside reports whether another process delivered at the last attempt.
 	beside bool
-	// the server was, and what it lost is a goal too
+	// asked is set after the server reported its events, so that goal includes events
+	// that it lost.
 	asked bool
 }
 
-// deliver drains, or watches another process do it, for as long as wait allows. Without
-// wait a server that is away ends it at once.
-func (l *link) deliver(ctx context.Context, wait time.Duration) error {
-	b := &barrier{link: l, since: l.Now()}
+// deliver delivers, or waits while another process does it, for at most wait. With a zero
+// wait it returns at once when the server cannot be reached.
+func (l *endpoints) deliver(ctx context.Context, wait time.Duration) error {
+	b := &barrier{endpoints: l, since: l.Now()}
 	var err error
 	if b.goal, err = l.goal(ctx); err != nil {
 		return err
@@ -78,11 +80,12 @@ func (l *link) deliver(ctx context.Context, wait time.Duration) error {
 	for first := true; ; first = false {
 		err = b.attempt(ctx)
 		locked := errors.Is(err, session.ErrLocked)
-		// waiting does not help
+		// Waiting does not help.
 		if err == nil || ctx.Err() != nil || !locked && !errors.Is(err, session.ErrOffline) {
 			return err
 		}
-		// once: it may have tried over a connection that had ended long ago
+		// Once, because the other process may have tried a connection that had ended long
+		// ago.
 		again := b.beside && !locked && !failed
 		if spent := l.Now().Sub(begin); spent >= wait && !(wait == 0 && (locked || again) && spent < otherDrainer) {
 			break
@@ -91,7 +94,7 @@ func (l *link) deliver(ctx context.Context, wait time.Duration) error {
 			failed, b.since = true, l.Now()
 		}
 		if b.beside && (first || again || wait > 0) {
-			// one that cannot be asked tries again by itself
+			// A process that cannot be asked tries again by itself.
 			_ = l.AskDrainer()
 		}
 		select {
@@ -105,8 +108,8 @@ func (l *link) deliver(ctx context.Context, wait time.Duration) error {
 	return &session.Error{Code: session.ErrTimeout, Message: fmt.Sprintf("not everything is delivered after %s; it is kept and delivered later", wait), Cause: err, Retryable: true, Next: session.Do(session.MoveSyncStatus, "")}
 }
 
-// goal is the last seq of each session with something pending.
-func (l *link) goal(ctx context.Context) (map[session.ID]uint64, error) {
+// goal returns the last seq of each session with pending events.
+func (l *endpoints) goal(ctx context.Context) (map[session.ID]uint64, error) {
 	lanes, err := l.outbox.Changed(ctx)
 	goal := map[session.ID]uint64{}
 	for _, lane := range lanes {
@@ -115,8 +118,8 @@ func (l *link) goal(ctx context.Context) (map[session.ID]uint64, error) {
 	return goal, err
 }
 
-// attempt drains as the store's one drainer. While another process is that, it only looks
-// how far that one got, and what hinders it.
+// attempt delivers while it holds the lock of the store. When another process holds the
+// lock, it only looks at the progress and the errors of that process.
 func (b *barrier) attempt(ctx context.Context) error {
 	lock, err := b.LockDrainer("acode sync now")
 	if b.beside = errors.Is(err, session.ErrLocked); b.beside {
@@ -131,7 +134,7 @@ func (b *barrier) attempt(ctx context.Context) error {
 	return errors.Join(err, lock.Release())
 }
 
-// watch looks how far another process got.
+// watch returns nil when another process has delivered the goal.
 func (b *barrier) watch(ctx context.Context, holder error) error {
 	var left []session.Lane
 	for id, seq := range b.goal {
@@ -147,13 +150,13 @@ func (b *barrier) watch(ctx context.Context, holder error) error {
 	if err != nil {
 		return err
 	}
-	// the server said since then what it has
+	// After since, the server has reported which events it has.
 	if len(left) == 0 && h.LastUS >= b.since.UnixMicro() {
 		if b.asked {
 			return nil
 		}
-		// one that lost events is sent them again
-		if b.goal, err = b.link.goal(ctx); err != nil || len(b.goal) == 0 {
+		// A server that lost events receives them again.
+		if b.goal, err = b.endpoints.goal(ctx); err != nil || len(b.goal) == 0 {
 			return err
 		}
 		b.asked = true
@@ -165,12 +168,12 @@ func (b *barrier) watch(ctx context.Context, holder error) error {
 		Next: session.Do(session.MoveSyncStatus, ""), Retryable: true}
 }
 
-// choresTime bounds what a barrier does for the server beyond delivery.
+// choresTime bounds the time for the server's work beyond delivery.
 const choresTime = 5 * time.Second
 
-// chores has the server verify and project what arrived. What is left of it is taken up
-// by whoever drains next.
-func (l *link) chores(ctx context.Context) {
+// chores makes the server verify and project the delivered events. The next process that
+// delivers continues with the rest.
+func (l *endpoints) chores(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, choresTime)
 	defer cancel()
 	_ = l.syncer.Settle(ctx)
@@ -183,13 +186,14 @@ func (p *program) statusCommand() *cobra.Command {
 	}
 }
 
-// printStatus says how delivery stands, with the sessions that went on as others.
+// printStatus prints the state of delivery and the sessions that continue under another
+// id.
 func (p *program) printStatus(ctx context.Context, s *app.Site) error {
 	d, err := s.Delivery(ctx, "")
 	if err != nil {
 		return err
 	}
-	// no server yet; a pause holds all the same
+	// There is no server yet, but a pause applies already.
 	if d.State == "" {
 		h, _, _, err := s.Store().Sync(ctx)
 		if err != nil {
@@ -204,12 +208,12 @@ func (p *program) printStatus(ctx context.Context, s *app.Site) error {
 	return p.Page().SyncStatus(d, others)
 }
 
-// reading wraps a command that only looks.
+// reading returns a command that only reads the store.
 func (p *program) reading(f func(context.Context, *app.Site) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error { return p.with(cmd.Context(), app.OpenRead, f) }
 }
 
-// with opens the store for f.
+// with opens the store and calls f.
 func (p *program) with(ctx context.Context, open func(context.Context, app.Setup) (*app.Site, error), f func(context.Context, *app.Site) error) error {
 	setup, err := p.Setup()
 	if err != nil {

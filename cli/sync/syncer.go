@@ -52,7 +52,8 @@ func (p *program) serve(ctx context.Context, f syncerFlags) error {
 	}
 }
 
-// serveOnce runs a syncer until ctx ends or the configuration is to be read again.
+// serveOnce runs a syncer until ctx ends. It returns again when the configuration must be
+// read again.
 func (p *program) serveOnce(ctx context.Context, f syncerFlags, reload <-chan os.Signal) (again bool, err error) {
 	metrics := outbox.NewMetrics(cli.Version, runtime.Version())
 	d := &daemon{program: p, metrics: metrics, turned: make(chan struct{}, 1)}
@@ -61,7 +62,7 @@ func (p *program) serveOnce(ctx context.Context, f syncerFlags, reload <-chan os
 		return false, err
 	}
 	setup.KeepLog = true
-	if d.link, err = open(ctx, setup, "syncer", outbox.Options{Metrics: metrics, OnState: d.changed, OnLane: d.troubled}); err != nil {
+	if d.endpoints, err = open(ctx, setup, "syncer", outbox.Options{Metrics: metrics, OnState: d.changed, OnLane: d.troubled}); err != nil {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
@@ -78,10 +79,10 @@ func (p *program) serveOnce(ctx context.Context, f syncerFlags, reload <-chan os
 // daemon is the syncer as a service.
 type daemon struct {
 	*program
-	*link
+	*endpoints
 	metrics *outbox.Metrics
 	files   *storeMetrics
-	// has something when the state changed
+	// turned receives a value when the state changed.
 	turned chan struct{}
 }
 
@@ -97,7 +98,7 @@ func (d *daemon) run(ctx context.Context, f syncerFlags, reload <-chan os.Signal
 	defer stop()
 	all.Go(func() { d.web(ctx, l, f.pprof) })
 	all.Go(func() { d.beatSystemd(ctx) })
-	all.Go(func() { d.link.listen(ctx) })
+	all.Go(func() { d.endpoints.listen(ctx) })
 	all.Go(func() { d.drain(ctx) })
 	replaced := make(chan struct{})
 	all.Go(func() { d.watchStore(ctx, replaced) })
@@ -114,7 +115,8 @@ func (d *daemon) run(ctx context.Context, f syncerFlags, reload <-chan os.Signal
 			return false, err
 		case <-reload:
 			if err = d.usable(); err == nil {
-				// and not that it stops: systemd kills what announced that and lives on
+				// Not stopping: systemd kills a service that announces its end and
+				// continues.
 				tellSystemd(systemd.SdNotifyReloading)
 				d.Log.Info("reading the configuration again", "event", "syncer_reload")
 				return true, nil
@@ -124,12 +126,12 @@ func (d *daemon) run(ctx context.Context, f syncerFlags, reload <-chan os.Signal
 	}
 }
 
-// storeSettles is for how long another store has to be unchanged until it counts as put
-// back: nobody may write to one that is being copied.
+// storeSettles is how long another store must be unchanged before it counts as restored.
+// While it is being copied, no process may write to it.
 const storeSettles = 10 * time.Second
 
-// watchStore closes replaced once another store is in the place of the one that is
-// delivered, as after a backup was put back. Whoever starts anew finds that one.
+// watchStore closes replaced when another store has taken the place of the delivered one,
+// for example from a backup. A syncer that starts again opens the new store.
 func (d *daemon) watchStore(ctx context.Context, replaced chan<- struct{}) {
 	var seen fs.FileInfo
 	var since time.Time
@@ -146,9 +148,9 @@ func (d *daemon) watchStore(ctx context.Context, replaced chan<- struct{}) {
 	}
 }
 
-// usable reads the configuration again and says what would keep a syncer from starting
-// with it. One without a server is for the start to refuse: nobody wants delivery to go
-// on then.
+// usable reads the configuration again and returns the error that a syncer would start
+// with. It accepts a configuration without a server: the start refuses it, and delivery
+// must end then.
 func (d *daemon) usable() error {
 	setup, err := d.program.Setup()
 	if err != nil {
@@ -182,9 +184,9 @@ func (d *daemon) drain(ctx context.Context) {
 			}
 			continue
 		}
-		// it ends with its context
+		// Run fails only with its context.
 		_ = d.syncer.Run(ctx)
-		// the lock ends with this process anyway
+		// The end of this process releases the lock too.
 		_ = release()
 	}
 }
@@ -198,8 +200,8 @@ func pause(ctx context.Context, t time.Duration) {
 	}
 }
 
-// snapshot is how delivery stands: by this process while it delivers, else by what the
-// one that does so leaves in the store.
+// snapshot returns the state of delivery: of this process while it delivers, or else from
+// the records of the delivering process in the store.
 func (d *daemon) snapshot(ctx context.Context) outbox.Snapshot {
 	n := d.syncer.Snapshot()
 	if !n.Leader {
@@ -221,7 +223,7 @@ func (d *daemon) changed(h session.Heartbeat) {
 	select {
 	case d.turned <- struct{}{}:
 	default:
-		// it is known already
+		// A change is announced already.
 	}
 }
 

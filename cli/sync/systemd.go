@@ -10,16 +10,16 @@ import (
 	"github.com/acode-dev/acode/outbox"
 )
 
-// statusEvery is how old what systemctl status shows can be; a change of state shows at
-// once.
+// statusEvery bounds the age of the status line of systemctl status. A change of state
+// shows at once.
 const statusEvery = 10 * time.Second
 
-// tellSystemd sends a notification. Without systemd it does nothing, and nobody has to
-// listen.
+// tellSystemd sends a notification. Without systemd it does nothing. Errors are ignored,
+// because the service works without a listener.
 func tellSystemd(state string) { _, _ = systemd.SdNotify(false, state) }
 
-// beatSystemd tells systemd that the service is ready, how it stands, and that it is
-// alive, as long as it is. Without systemd it does nothing.
+// beatSystemd tells systemd that the service is ready, its status, and that it is alive.
+// Without systemd it does nothing.
 func (d *daemon) beatSystemd(ctx context.Context) {
 	if sent, err := systemd.SdNotify(false, systemd.SdNotifyReady); err != nil || !sent {
 		return
@@ -47,7 +47,7 @@ func (d *daemon) beatSystemd(ctx context.Context) {
 	}
 }
 
-// statusLine is what systemctl status shows.
+// statusLine returns the status line for systemctl status.
 func statusLine(n outbox.Snapshot) string {
 	line := fmt.Sprintf("%s, %d events pending", n.State(), n.Backlog.Events)
 	if !n.Leader {

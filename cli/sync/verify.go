@@ -20,24 +20,24 @@ func (p *program) verifyCommand() *cobra.Command {
 	}
 }
 
-// difference is something that store and server do not have alike.
+// difference is a difference between store and server.
 type difference struct {
 	Session session.ID `json:"session_id"`
 	Message string     `json:"message"`
 }
 
-// comparison adds up what was compared.
+// comparison counts the compared items.
 type comparison struct {
-	*link
+	*endpoints
 	marks    map[session.ID]session.Mark
 	sessions int
 	events   uint64
 	pending  uint64
 	blobs    int
-	// outputs that the server has only head and tail of
+	// wholes counts outputs of which the server has only head and tail.
 	wholes      int
 	differences []difference
-	// sessions that went on as others, which is none
+	// continued lists sessions that continue under another id; these are no differences.
 	continued []difference
 }
 
@@ -46,8 +46,8 @@ func (c *comparison) differ(id session.ID, format string, args ...any) {
 }
 
 func (p *program) verify(ctx context.Context) error {
-	return p.linked(ctx, "sync verify", outbox.Options{}, func(l *link) error {
-		c := &comparison{link: l}
+	return p.withEndpoints(ctx, "sync verify", outbox.Options{}, func(l *endpoints) error {
+		c := &comparison{endpoints: l}
 		if err := c.compare(ctx); err != nil {
 			return outbox.Envelope(err)
 		}
@@ -55,7 +55,7 @@ func (p *program) verify(ctx context.Context) error {
 	})
 }
 
-// compare asks the server for its marks, and looks at each lane of the store.
+// compare asks the server for its marks and compares each lane of the store.
 func (c *comparison) compare(ctx context.Context) error {
 	hello, err := c.server.Hello(ctx, c.outbox.Device())
 	if err != nil {
@@ -65,7 +65,7 @@ func (c *comparison) compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// another database lacks everything, and is sent nothing of it
+	// Another database lacks every event. Nothing is sent to it.
 	for _, lane := range lanes {
 		if have := hello.Remote.String(); lane.Remote != "" && lane.Remote != have {
 			return outbox.OtherDatabase(have, lane.Remote)
@@ -80,7 +80,7 @@ func (c *comparison) compare(ctx context.Context) error {
 	if c.marks, err = c.syncer.Marks(ctx); err != nil {
 		return err
 	}
-	// as of now: a drain may go on
+	// Read again, because another process may deliver meanwhile.
 	if lanes, err = c.outbox.Lanes(ctx); err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (c *comparison) lane(ctx context.Context, lane session.Lane) error {
 	return c.checkBlobs(ctx, lane.Session, m.Seq)
 }
 
-// checkBlobs asks for every blob that the first events of a session name.
+// checkBlobs compares every blob that the events up to last name.
 func (c *comparison) checkBlobs(ctx context.Context, id session.ID, last uint64) error {
 	for after := uint64(0); after < last; {
 		d, err := c.outbox.Delivery(ctx, id, after, int(min(runEvents, last-after)), runBytes)
@@ -158,7 +158,7 @@ func (c *comparison) checkBlobs(ctx context.Context, id session.ID, last uint64)
 	return nil
 }
 
-// missing counts blobs, and gives those that the server does not have.
+// missing counts blobs and returns the hashes of those that the server lacks.
 func (c *comparison) missing(ctx context.Context, blobs []session.BlobRef) ([]string, error) {
 	if len(blobs) == 0 {
 		return nil, nil

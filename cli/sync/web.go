@@ -33,15 +33,15 @@ func listenAt(where string) (net.Listener, error) {
 	return l, nil
 }
 
-// removeStale removes the socket that a process left which is gone.
+// removeStale removes a socket whose process is gone.
 func removeStale(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode().Type() != os.ModeSocket {
-		// the listener says what is wrong
+		// The listener reports the error.
 		return nil
 	}
 	if c, err := net.Dial("unix", path); err == nil {
-		// the listener says that it is taken
+		// The listener reports that the socket is in use.
 		return c.Close()
 	}
 	return os.Remove(path)
@@ -52,7 +52,7 @@ func (d *daemon) web(ctx context.Context, l net.Listener, withProfiles bool) {
 	server := &http.Server{Handler: d.handler(withProfiles), ReadHeaderTimeout: 5 * time.Second}
 	stopped := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stopped()
-	// it ends with ErrServerClosed
+	// Serve returns ErrServerClosed.
 	_ = server.Serve(l)
 }
 
@@ -69,7 +69,7 @@ func (d *daemon) handler(withProfiles bool) http.Handler {
 	return mux
 }
 
-// registry holds the syncer's metrics, the store's, and those of its process.
+// registry holds the metrics of the syncer, of the store and of this process.
 func (d *daemon) registry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(d.metrics, d.files, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -79,8 +79,8 @@ func (d *daemon) registry() *prometheus.Registry {
 // stuck is the age of a heartbeat from which the syncer is no longer alive.
 const stuck = 60 * time.Second
 
-// healthz says whether the syncer still goes round. A server that is away is none of its
-// concern.
+// healthz reports whether the syncer still works. A server that cannot be reached does
+// not matter.
 func (d *daemon) healthz(w http.ResponseWriter, _ *http.Request) {
 	if !d.alive() {
 		http.Error(w, "the syncer has not gone round for "+stuck.String(), http.StatusServiceUnavailable)
@@ -89,15 +89,16 @@ func (d *daemon) healthz(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "ok")
 }
 
-// alive reports whether this process drains and does so, or leaves it to another one.
-// Until its first heartbeat, its start counts.
+// alive reports whether this process delivers regularly, or leaves delivery to another
+// one. Until its first heartbeat, its start counts.
 func (d *daemon) alive() bool {
 	n := d.syncer.Snapshot()
 	seen := max(n.Heartbeat.BeatUS, n.Heartbeat.StartedUS)
 	return !n.Leader || d.Now().Sub(time.UnixMicro(seen)) < stuck
 }
 
-// readyz says whether the store can be read. It does not fail because the server is away.
+// readyz reports whether the store can be read. It does not fail when the server cannot
+// be reached.
 func (d *daemon) readyz(w http.ResponseWriter, r *http.Request) {
 	if _, err := d.outbox.Backlog(r.Context()); err != nil {
 		http.Error(w, "the store cannot be read", http.StatusServiceUnavailable)

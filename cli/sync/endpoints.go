@@ -12,24 +12,25 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// link is a store and a server, with everything between them.
-type link struct {
+// endpoints are an open store and the server that it delivers to.
+type endpoints struct {
 	*app.Site
-	// of Site
+	// store is the store of Site.
 	store  *local.Store
 	outbox *local.Outbox
 	server *remote.Server
 	syncer *outbox.Syncer
 }
 
-// remoteOptions say which server is configured.
+// remoteOptions returns the options for the configured server.
 func remoteOptions(s *app.Setup) remote.Options {
 	c := s.Settings.Config.Sync
 	return remote.Options{URL: c.URL, Now: s.Now, AllowPlaintext: c.AllowPlaintext}
 }
 
-// open opens store and server; nothing is connected yet. Close it.
-func (p *program) open(ctx context.Context, command string, o outbox.Options) (*link, error) {
+// open opens the store and the server for command. It does not connect yet. Close the
+// result.
+func (p *program) open(ctx context.Context, command string, o outbox.Options) (*endpoints, error) {
 	setup, err := p.Setup()
 	if err != nil {
 		return nil, err
@@ -37,8 +38,8 @@ func (p *program) open(ctx context.Context, command string, o outbox.Options) (*
 	return open(ctx, setup, command, o)
 }
 
-// linked opens store and server for f.
-func (p *program) linked(ctx context.Context, command string, o outbox.Options, f func(*link) error) error {
+// withEndpoints opens the store and the server, calls f and closes them.
+func (p *program) withEndpoints(ctx context.Context, command string, o outbox.Options, f func(*endpoints) error) error {
 	l, err := p.open(ctx, command, o)
 	if err != nil {
 		return err
@@ -46,8 +47,8 @@ func (p *program) linked(ctx context.Context, command string, o outbox.Options, 
 	return errors.Join(f(l), l.close())
 }
 
-func open(ctx context.Context, setup app.Setup, command string, o outbox.Options) (l *link, err error) {
-	l = &link{}
+func open(ctx context.Context, setup app.Setup, command string, o outbox.Options) (l *endpoints, err error) {
+	l = &endpoints{}
 	if l.server, err = remote.Open(remoteOptions(&setup)); err != nil {
 		return nil, err
 	}
@@ -62,7 +63,7 @@ func open(ctx context.Context, setup app.Setup, command string, o outbox.Options
 	o.OnParked = outbox.OnParked(l.Settings.Config.Sync.OnParked)
 	o.WholeOutputs = l.Settings.Config.Sync.WholeOutputs
 	var waiting session.Backlog
-	// what is known of the server outlives who found it out
+	// The heartbeat keeps the knowledge of earlier processes about the server.
 	if o.Heartbeat, _, waiting, err = l.store.Sync(ctx); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
@@ -73,7 +74,7 @@ func open(ctx context.Context, setup app.Setup, command string, o outbox.Options
 	return l, nil
 }
 
-func (l *link) close() error {
+func (l *endpoints) close() error {
 	var errs []error
 	if l.server != nil {
 		errs = append(errs, l.server.Close())
