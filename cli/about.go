@@ -23,7 +23,7 @@ func (i *Invocation) configCommand() *cobra.Command {
 		}
 		return i.Page().ConfigShow(settings, origin)
 	}}
-	show.Flags().BoolVar(&origin, "origin", false, "name where each value comes from")
+	show.Flags().BoolVar(&origin, "origin", false, "show where each value comes from")
 	validate := &cobra.Command{Use: "validate", Short: "Check the configuration", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
 		s, err := i.setup(nil)
 		if err != nil {

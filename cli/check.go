@@ -14,8 +14,8 @@ import (
 
 func (i *Invocation) checkCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "check FILE", Short: "Check a plan file: all its errors, and what to look at before it runs", Args: cobra.ExactArgs(1),
-		Long: "Check a plan file: all its errors at once. Where it has none, warn of ${NAME} that nothing\ngives a value, of pipelines whose failures are ignored, of commands that cannot be parsed,\nand of commands whose outcome can become unknown and that have no check. - is standard\ninput. The exit status is 2 with errors, and 0 with warnings alone.",
+		Use: "check FILE", Short: "Check a plan file for errors and risks before it runs", Args: cobra.ExactArgs(1),
+		Long: "Check a plan file and print all its errors at once. Without errors, it warns of ${NAME} that\nnothing gives a value, of pipelines whose failures are ignored and of commands that cannot be\nparsed. It also warns of commands without a check whose outcome can become unknown. - is\nstandard input. The exit status is 2 with errors, and 0 with warnings alone.",
 		RunE: func(_ *cobra.Command, args []string) error { return i.checkFile(args[0]) },
 	}
 }

@@ -15,8 +15,8 @@ import (
 
 func (i *Invocation) approveCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "approve [ID [STEP]]", Short: "Approve what a session waits for", Args: cobra.MaximumNArgs(2), ValidArgsFunction: i.completeSession(waitingSession),
-		Long: "Approve what a session waits for. The approval is for this question and the steps behind\nit, and is used once: by the process that executes now, or by the next resume. Without ID,\nthe only session of this workspace that waits; several are listed.",
+		Use: "approve [ID [STEP]]", Short: "Approve the question that a session waits for", Args: cobra.MaximumNArgs(2), ValidArgsFunction: i.completeSession(waitingSession),
+		Long: "Approve the question that a session waits for. The approval is valid for this question and the\nsteps after it, and is used once: by the process that executes the session now, or by the next\nresume. Without ID, it is for the only session of this workspace that waits; if several wait,\nthey are listed.",
 		RunE: i.decides(&app.Verdict{Grant: true}),
 	}
 }
@@ -24,7 +24,7 @@ func (i *Invocation) approveCommand() *cobra.Command {
 func (i *Invocation) denyCommand() *cobra.Command {
 	var v app.Verdict
 	cmd := &cobra.Command{
-		Use: "deny [ID [STEP]]", Short: "Deny what a session waits for", Args: cobra.MaximumNArgs(2), ValidArgsFunction: i.completeSession(waitingSession),
+		Use: "deny [ID [STEP]]", Short: "Deny the question that a session waits for", Args: cobra.MaximumNArgs(2), ValidArgsFunction: i.completeSession(waitingSession),
 		RunE: i.decides(&v),
 	}
 	cmd.Flags().StringVar(&v.Reason, "reason", "", "why")
@@ -54,7 +54,7 @@ func (i *Invocation) cancelCommand() *cobra.Command {
 				return i.endCommands(ctx, s, ref, step)
 			}
 			if step != "" {
-				return &session.Error{Code: session.ErrUsage, Message: "--step goes with --command; nothing was changed"}
+				return &session.Error{Code: session.ErrUsage, Message: "--step needs --command; nothing was changed"}
 			}
 			return i.decided(s.Cancel(ctx, ref, whoAmI(), reason))
 		}),

@@ -23,7 +23,7 @@ func exitCodes() []terminal.ExitCode {
 		row(3, "wrong configuration, store, workspace or key", session.ErrConfig, session.ErrNewer, session.ErrStoreMode,
 			session.ErrStoreNet, session.ErrWorkspace, session.ErrKey, session.ErrRemoteAuth, session.ErrRemoteOld,
 			session.ErrOtherRemote, session.ErrSyncOff),
-		row(10, "approval needed and nobody can be asked", session.ErrApproval),
+		row(10, "approval needed and no one can be asked", session.ErrApproval),
 		row(11, "out of time", session.ErrTimeout),
 		row(12, "approval denied", session.ErrDenied),
 		row(14, "no resumable session", session.ErrNoResumable),

@@ -13,8 +13,8 @@ import (
 func (i *Invocation) followCommand() *cobra.Command {
 	var after uint64
 	cmd := &cobra.Command{
-		Use: "follow [ID]", Short: "Show what a session does that another process executes", Args: cobra.MaximumNArgs(1), ValidArgsFunction: i.completeSession(anySession),
-		Long: "Show what a session does that another process executes, in the lines that run prints, from the start\nof that process until no process executes the session. The exit status is the one of run. Without\nID, the one that is executed in this workspace, else the most recent one here. It takes no lock\nand writes nothing.",
+		Use: "follow [ID]", Short: "Show the progress of a session that another process executes", Args: cobra.MaximumNArgs(1), ValidArgsFunction: i.completeSession(anySession),
+		Long: "Show the progress of a session that another process executes, in the same lines as run. It begins\nwith the start of that process and ends when no process executes the session. The exit status is\nthat of run. Without ID, it shows the session that is executed in this workspace, or else the most\nrecent one here. It takes no lock and writes nothing.",
 	}
 	cmd.RunE = i.reading(func(ctx context.Context, s *app.Site, ref string) error {
 		from := uint64(app.ThisRun)

@@ -19,8 +19,8 @@ import (
 func (i *Invocation) logsCommand() *cobra.Command {
 	var o app.Logs
 	cmd := &cobra.Command{
-		Use: "logs [ID] [TASK/STEP]", Short: "Show all that commands wrote",
-		Long: "Show all that the commands of a session wrote, standard output and standard error in their order,\nalso while they run. Secrets are masked. Without a step each command's output follows its name. With\n--json each line is an object, with the time at which acode read it if that was while it was written.",
+		Use: "logs [ID] [TASK/STEP]", Short: "Show the output of commands",
+		Long: "Show all output of the commands of a session, standard output and standard error in their order,\nalso while they run. Secrets are masked. Without a step, each command's output follows its name.\nWith --json each line is an object. It has the time at which acode read the line, if acode read\nit while the command ran.",
 		Args: cobra.MaximumNArgs(2), ValidArgsFunction: i.completeSession(anySession),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, a := range args {
@@ -48,7 +48,7 @@ func (i *Invocation) logsCommand() *cobra.Command {
 			})(cmd, nil)
 		},
 	}
-	cmd.Flags().BoolVarP(&o.Follow, "follow", "f", false, "go on with what is written, until the session stops")
+	cmd.Flags().BoolVarP(&o.Follow, "follow", "f", false, "continue with new output until the session stops")
 	cmd.Flags().IntVar(&o.Attempt, "attempt", 0, "the attempt of this `number` instead of the latest one")
 	return cmd
 }

@@ -58,7 +58,7 @@ func unwritten(err error) *session.Error {
 		// The path is only the name of standard output, not where it goes.
 		err = failed.Err
 	}
-	return &session.Error{Code: code, Message: "the output cannot be written", Cause: err, Next: session.Then("look where the output goes; what was done stands", session.MoveStatus, "")}
+	return &session.Error{Code: code, Message: "the output cannot be written", Cause: err, Next: session.Then("no work was lost; check where the output goes, then", session.MoveStatus, "")}
 }
 
 // outlets write in one order to readers that may have stopped, for example a pager.

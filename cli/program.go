@@ -38,7 +38,7 @@ func (i *Invocation) Confirm(what, typed string) error {
 		return nil
 	}
 	if !i.interactive() {
-		return &session.Error{Code: session.ErrUsage, Message: "this must be confirmed, and nobody can be asked; nothing was changed", Next: session.Words("add --confirm=" + session.ShellQuote(what))}
+		return &session.Error{Code: session.ErrUsage, Message: "this must be confirmed, and no one can be asked; nothing was changed", Next: session.Words("add --confirm=" + session.ShellQuote(what))}
 	}
 	yes, err := unlessEnded(terminal.Confirm(i.in, i.Err, what))
 	if err == nil && !yes {
@@ -55,10 +55,10 @@ const syncProgram = "acode-sync"
 func (i *Invocation) deliveryCommands() []*cobra.Command {
 	var out []*cobra.Command
 	for _, c := range []struct{ name, short string }{
-		{"sync", "Deliver sessions to the server, or say how that stands"},
+		{"sync", "Deliver sessions to the server, or show the state of delivery"},
 		{"syncer", "Deliver sessions for as long as it runs, with metrics and health"},
 		{"metrics", "Print the metrics of the syncer, without a syncer"},
-		{"admin", "Look after the server: migrate, devices, verify, prune"},
+		{"admin", "Administer the server: migrate, devices, verify, prune"},
 	} {
 		out = append(out, &cobra.Command{Use: c.name, Short: c.short, DisableFlagParsing: true,
 			RunE: func(*cobra.Command, []string) error { return i.handOver() },

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-var updateReference = flag.Bool("update-reference", false, "write docs/cli.md anew")
+var updateReference = flag.Bool("update-reference", false, "write docs/cli.md")
 
 // docs/cli.md is generated from the program; `make docs` writes it.
 func TestCLIReferenceIsTrue(t *testing.T) {

@@ -34,7 +34,7 @@ func (i *Invocation) resumeCommand() *cobra.Command {
 	var f resumeFlags
 	cmd := &cobra.Command{
 		Use: "resume [ID]", Short: "Resume a session from where it stopped", Args: Following("wait", cobra.MaximumNArgs(1)), ValidArgsFunction: i.completeSession(openSession),
-		Long: "Resume a session from where it stopped: completed work is skipped, the step that was in\nprogress is examined, the rest is carried out. Without ID, the most recent resumable\nsession of this workspace. With ID, in the workspace of that session wherever you are;\n-C DIR goes on in a workspace that has moved there.",
+		Long: "Resume a session from where it stopped. Completed work is skipped, the step that was in\nprogress is examined, and the rest is executed. Without ID, it resumes the most recent resumable\nsession of this workspace. With ID, it works in the workspace of that session wherever you are;\n-C DIR continues in a workspace that has moved there.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.waits = cmd.Flags().Changed("wait")
 			if err := f.check(); err != nil {
@@ -45,18 +45,18 @@ func (i *Invocation) resumeCommand() *cobra.Command {
 	}
 	fl := cmd.Flags()
 	fl.BoolVar(&f.dryRun, "dry-run", false, "say what would be done and change nothing")
-	fl.DurationVar(&f.wait, "wait", 0, "wait this long for a session or workspace that is executed")
+	fl.DurationVar(&f.wait, "wait", 0, "wait at most this long while the session or the workspace is in use")
 	fl.Lookup("wait").NoOptDefVal = "60s"
 	for _, c := range f.answers() {
 		fl.StringVar(c.value, c.flag, "", c.about+": `"+c.allowed+"`")
 		completeValues(cmd, c.flag, c.allowed)
 	}
-	fl.StringArrayVar(&f.unsure, "uncertain", nil, "the commands in progress whose outcome nobody can know, or one of them: `[TASK/STEP=]rerun|done|fail`")
+	fl.StringArrayVar(&f.unsure, "uncertain", nil, "the commands in progress whose outcome is unknown, or one of them: `[TASK/STEP=]rerun|done|fail`")
 	completeValues(cmd, "uncertain", outcomes)
-	defineParallel(cmd, &f.parallel, "otherwise as many as when the session started")
+	defineParallel(cmd, &f.parallel, "the default is the number at the start of the session")
 	fl.StringArrayVar(&f.given, "capture", nil, "the value of an interrupted command with capture, as `TASK/STEP=VALUE`: it happened and wrote this")
 	fl.BoolVar(&f.restartStep, "restart-step", false, "roll back the file step that was in progress even if it is complete")
-	fl.BoolVar(&f.force, "force", false, "skip dependency checks and continue with changed files; never the chain, approvals or locks")
+	fl.BoolVar(&f.force, "force", false, "skip dependency checks and continue with changed files; never skips the chain, approvals or locks")
 	fl.BoolVar(&f.share, "share-workspace", false, "resume although another session executes in this workspace")
 	return cmd
 }

@@ -52,7 +52,7 @@ func (i *Invocation) runCommand() *cobra.Command {
 	cmd.Flags().StringVar(&file, "plan", "", "plan `file`, as FILE")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "check the plan, say what would run and change nothing")
 	cmd.Flags().BoolVar(&share, "share-workspace", false, "run although another session executes in this workspace")
-	defineParallel(cmd, &parallel, "the plan says otherwise, or the configuration")
+	defineParallel(cmd, &parallel, "the default comes from the plan, or the configuration")
 	given.define(cmd)
 	return cmd
 }

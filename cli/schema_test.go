@@ -19,7 +19,7 @@ import (
 	"github.com/acode-dev/acode/terminal"
 )
 
-var updateSchema = flag.Bool("update-schema", false, "write events.json anew")
+var updateSchema = flag.Bool("update-schema", false, "write events.json")
 
 // The embedded schema of events is the one that the types give.
 func TestEventsSchemaIsMadeFromTypes(t *testing.T) {

@@ -232,7 +232,7 @@ func (p person) Left(ctx context.Context) <-chan struct{} {
 		return nil
 	}
 	p.printer.Pauses()
-	p.printer.Tell([]string{fmt.Sprintf("Ctrl-C within %d seconds ends what runs; any other key leaves it running.", secondChance/time.Second)})
+	p.printer.Tell([]string{fmt.Sprintf("Ctrl-C within %d seconds ends the running commands; any other key leaves them running.", secondChance/time.Second)})
 	p.flush()
 	fd := int(p.in.Fd())
 	before, err := term.MakeRaw(fd)

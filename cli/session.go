@@ -35,11 +35,11 @@ func (i *Invocation) listCommand() *cobra.Command {
 	})
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the sessions of this workspace", Args: cobra.NoArgs,
-		Long: "List the sessions of this workspace. With --remote those that the server holds of every\nmachine that delivers with this one's role: what is pending here is delivered first, or the\nreason why not is said.",
+		Long: "List the sessions of this workspace. With --remote, list the sessions on the server from every\nmachine that delivers with the same role as this one. acode first delivers pending events, or\nreports why it cannot.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case remote && resumable:
-				return &session.Error{Code: session.ErrUsage, Message: "--resumable and --remote exclude one another: only its own machine knows whether a session can be resumed now", Next: session.Do(session.MoveListResumable, "")}
+				return &session.Error{Code: session.ErrUsage, Message: "--resumable and --remote cannot be combined: only the machine of a session knows whether it can be resumed now", Next: session.Do(session.MoveListResumable, "")}
 			case remote:
 				return i.handOver()
 			}
@@ -95,7 +95,7 @@ func (i *Invocation) exportCommand() *cobra.Command {
 
 func (i *Invocation) showCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "show [ID]", Short: "Show a session with every step", Long: "Show a session with every step, and the end of what the command of a failed step wrote.\nWith -v more of it, and what the other commands wrote and the searches found.",
+		Use: "show [ID]", Short: "Show a session with every step", Long: "Show a session with every step, and the end of the output of a failed step's command.\nWith -v, show more of it, the output of the other commands and the matches of searches.",
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: i.completeSession(anySession),
 		RunE: i.reading(func(ctx context.Context, s *app.Site, ref string) error {
 			d, err := s.Details(ctx, ref, i.verbose > 0)

@@ -22,8 +22,8 @@ func (i *Invocation) statusCommand() *cobra.Command {
 	var check bool
 	var watch time.Duration
 	cmd := &cobra.Command{
-		Use: "status [ID]", Short: "Say where a session stands; changes nothing", Args: Following("watch", cobra.MaximumNArgs(1)), ValidArgsFunction: i.completeSession(anySession),
-		Long: "Say where a session stands. Without ID, the one that is executed in this workspace, else\nthe most recent one here. Takes no lock, writes nothing, needs no network.",
+		Use: "status [ID]", Short: "Show the state of a session; changes nothing", Args: Following("watch", cobra.MaximumNArgs(1)), ValidArgsFunction: i.completeSession(anySession),
+		Long: "Show the state of a session. Without ID, it shows the session that is executed in this workspace,\nor else the most recent one here. It takes no lock, writes nothing and needs no network.",
 	}
 	run := i.reading(func(ctx context.Context, s *app.Site, ref string) error {
 		switch {
@@ -51,7 +51,7 @@ func (i *Invocation) statusCommand() *cobra.Command {
 		return err
 	}
 	cmd.Flags().BoolVar(&check, "check", false, "exit 0 when delivery is healthy, 1 when it is late, 2 when it needs a person")
-	cmd.Flags().DurationVar(&watch, "watch", 0, "say it again each time this long has passed, until no process executes the session")
+	cmd.Flags().DurationVar(&watch, "watch", 0, "repeat it at this interval until no process executes the session")
 	cmd.Flags().Lookup("watch").NoOptDefVal = "2s"
 	cmd.MarkFlagsMutuallyExclusive("check", "watch")
 	return cmd

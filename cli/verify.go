@@ -52,9 +52,9 @@ func (i *Invocation) printVerified(report app.Verified, home string) (err error)
 // afterDamage returns advice about the problems that verify found.
 func afterDamage(r app.Verified, home string) string {
 	if slices.ContainsFunc(r.Problems, func(p app.Problem) bool { return p.Session == "" }) {
-		return "put the database, its log and heads/ back from a backup, or move " + home + " away to begin anew; what can be read of a session, export shows: acode session export ID"
+		return "restore the database, its log and heads/ from a backup, or move " + home + " away to start with an empty store; to save the readable part of a session: acode session export ID"
 	}
-	return "sessions that no line names go on as before; put what the others lack back from a backup, or look at what they did: acode session history ID"
+	return "sessions that are not listed are not affected; restore the others from a backup, or see their events: acode session history ID"
 }
 
 func newVerifyJSON(r app.Verified) map[string]any {

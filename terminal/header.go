@@ -248,7 +248,7 @@ func handlingLines(n session.Notice) []string {
 	case session.ActionAttach:
 		return checked(inProgress, why, "Action: Attaching to the command")
 	case session.ActionDecide:
-		return checked("Status: Outcome unknown", why, "Action: Asking what became of it")
+		return checked("Status: Outcome unknown", why, "Action: Asking for its outcome")
 	case session.ActionRetry, session.ActionProceed:
 		switch {
 		case n.Item.Kind == session.KindRead:

@@ -120,7 +120,7 @@ type EventJSON struct {
 	Event     session.EventType `json:"event" jsonschema:"what happened"`
 	Actor     string            `json:"actor"`
 	Epoch     uint64            `json:"epoch"`
-	Payload   json.RawMessage   `json:"payload" jsonschema:"as properties describes it under the value of event; a string when it is no JSON; payload_blob alone names a large one that is damaged"`
+	Payload   json.RawMessage   `json:"payload" jsonschema:"described in properties under the value of event; a string if it is not JSON; only payload_blob if a large payload is damaged"`
 	Hash      string            `json:"hash" jsonschema:"of the chain up to here, hexadecimal"`
 	Time      string            `json:"time" jsonschema:"the same as ts, without trailing zeros"`
 }

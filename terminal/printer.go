@@ -139,7 +139,7 @@ func (p *Printer) Notice(n session.Notice) {
 
 func (p *Printer) tell(n session.Notice) {
 	if n.Kind == session.NoticeLagging && n.Item != nil && p.sess != nil {
-		n.Text += "; " + p.o.Spell(session.Hint{Do: session.MoveLogs, Session: p.sess.Short, Step: n.Item.ID}) + " has all"
+		n.Text += "; " + p.o.Spell(session.Hint{Do: session.MoveLogs, Session: p.sess.Short, Step: n.Item.ID}) + " shows all"
 	}
 	if p.o.JSON {
 		p.writeJSON(n)

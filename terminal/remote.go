@@ -59,7 +59,7 @@ func (r RemoteRow) notes() string {
 		text += fmt.Sprintf(" (%s pending here)", Plural(int(r.Pending), "event"))
 	}
 	if r.Forked {
-		text += " (another history is filed beside it)"
+		text += " (the server also has another history of it)"
 	}
 	return text
 }

@@ -81,7 +81,7 @@ func (d delivery) why() []string {
 	}
 	lines := []string{line}
 	if d.waitsForServer() {
-		lines = append(lines, "Degraded mode: work goes on locally and is delivered later")
+		lines = append(lines, "Degraded mode: work continues locally and is delivered later")
 	}
 	return lines
 }
@@ -177,18 +177,18 @@ func (d delivery) say(h session.Hint) string { return Clean(d.spell(h)) }
 func (d delivery) meaning(s session.SyncState) session.Hint {
 	h := map[session.SyncState]session.Hint{
 		session.SyncPending:          session.Words("waiting for its turn"),
-		session.SyncRetrying:         session.Words("the server has passing trouble"),
+		session.SyncRetrying:         session.Words("the server has a temporary problem"),
 		session.SyncOffline:          session.Words("the server cannot be reached"),
-		session.SyncServerReadonly:   session.Words("the server takes no writes"),
-		session.SyncDiskFull:         session.Words("the server has no room"),
+		session.SyncServerReadonly:   session.Words("the server does not accept writes"),
+		session.SyncDiskFull:         session.Words("the disk of the server is full"),
 		session.SyncAuthFailed:       session.Words("the server refuses this role, or its certificate is not trusted"),
-		session.SyncServerUnmigrated: session.Then("the server's operator runs", session.MoveMigrate, ""),
-		session.SyncClientTooNew:     session.Words("server and program do not fit; bring both to one version"),
+		session.SyncServerUnmigrated: session.Then("ask the operator of the server to run", session.MoveMigrate, ""),
+		session.SyncClientTooNew:     session.Words("server and program do not match; update both to the same version"),
 		session.SyncOtherDatabase:    session.Then("the address leads to another database; see", session.MoveSyncRebind, ""),
 		session.SyncParked:           session.Then("the server refused an event; see", session.MoveSyncParked, ""),
 		session.SyncFenced:           session.Then("the session was taken over elsewhere; see", session.MoveForkOff, ""),
-		session.SyncForked:           session.Then("another copy of the session went on; see", session.MoveForkOff, ""),
-		session.SyncPaused:           session.Then("a person paused it; go on with", session.MoveSyncUnpause, ""),
+		session.SyncForked:           session.Then("another copy of the session was continued; see", session.MoveForkOff, ""),
+		session.SyncPaused:           session.Then("a person paused it; continue with", session.MoveSyncUnpause, ""),
 	}[s]
 	at := slices.IndexFunc(d.Lanes, func(l app.Lane) bool { return l.State == s })
 	if h.Do == session.MoveForkOff && at >= 0 {
@@ -241,7 +241,7 @@ func (p Page) SyncStatus(of app.Delivery, wentOn []LaneView) error {
 		fmt.Fprintf(&b, "  %s\n", l)
 	}
 	if d.Paused && (d.State != session.SyncPaused || !d.degraded()) {
-		fmt.Fprintf(&b, "%s\n", d.say(session.Then("Paused: what comes next waits for", session.MoveSyncUnpause, "")))
+		fmt.Fprintf(&b, "%s\n", d.say(session.Then("Paused; new events are delivered after", session.MoveSyncUnpause, "")))
 	}
 	if !d.off() {
 		fmt.Fprintf(&b, "Server: %s\n", cmp.Or(Clean(d.Address), "not reached yet"))
@@ -249,7 +249,7 @@ func (p Page) SyncStatus(of app.Delivery, wentOn []LaneView) error {
 			fmt.Fprintf(&b, "Database: %s\n", Clean(d.Remote))
 		}
 		if !d.Delivers {
-			fmt.Fprintf(&b, "Delivered by: nobody now; %s\n", d.say(session.Then("a run, a resume or a syncer does it, and so does", session.MoveSyncNow, "")))
+			fmt.Fprintf(&b, "Delivered by: no process now; %s\n", d.say(session.Then("a run, a resume and a syncer deliver, and so does", session.MoveSyncNow, "")))
 		} else {
 			fmt.Fprintf(&b, "Delivered by: pid %d (%s), heartbeat %s\n", d.PID, Clean(d.Command), d.ago(d.BeatUS))
 		}

@@ -20,12 +20,12 @@ import (
 )
 
 func (p *program) adminCommand() *cobra.Command {
-	device := cli.Group("device", "Say which machines may deliver",
+	device := cli.Group("device", "Manage the machines that may deliver",
 		p.administer("add NAME", "Make a login role that may deliver, and print its password once", 1, p.addDevice),
 		p.administer("list", "List the roles that may deliver", 0, p.listDevices),
-		p.administer("revoke NAME", "Let a role deliver no more; what it delivered stays", 1, p.revokeDevice))
-	return cli.Group("admin", "Look after the server: migrate, devices, verify, prune", p.migrateCommand(), device,
-		p.administer("status", "Say how large the server is and who delivers", 0, p.adminStatus),
+		p.administer("revoke NAME", "Stop the deliveries of a role; its delivered events stay", 1, p.revokeDevice))
+	return cli.Group("admin", "Administer the server: migrate, devices, verify, prune", p.migrateCommand(), device,
+		p.administer("status", "Show the size of the server and the machines that deliver", 0, p.adminStatus),
 		p.adminVerifyCommand(),
 		p.pruneCommand())
 }
@@ -39,7 +39,7 @@ func (p *program) administer(use, short string, args int, f func(context.Context
 			return err
 		}
 		if p.deliverFirst(cmd.Context(), setup); p.undelivered != nil && !p.JSON {
-			terminal.Error(p.Err, fmt.Errorf("delivery before this command did not come to its end: %w", p.undelivered), p.Own(p.undelivered))
+			terminal.Error(p.Err, fmt.Errorf("the delivery before this command was not completed: %w", p.undelivered), p.Own(p.undelivered))
 		}
 		return f(cmd.Context(), remoteOptions(&setup), args)
 	}}
@@ -83,7 +83,7 @@ func (p *program) deliverAs(ctx context.Context) error {
 		if known := acked[hello.Remote.String()]; known > 0 && hello.Events >= known {
 			return l.deliver(ctx, 0)
 		}
-		return &session.Error{Code: session.ErrRemoteAuth, Message: "this address has not the role that this store delivers as; everything is kept", Next: session.Then("with the role of this store", session.MoveSyncNow, "")}
+		return &session.Error{Code: session.ErrRemoteAuth, Message: "this address does not use the role that this store delivers as; everything is kept", Next: session.Then("with the role of this store", session.MoveSyncNow, "")}
 	})
 }
 
@@ -207,7 +207,7 @@ func (p *program) adminStatus(ctx context.Context, o remote.Options, _ []string)
 
 func (p *program) adminVerifyCommand() *cobra.Command {
 	c := p.administer("verify", "Recompute every chain, fork and blob on the server; exits 1 for a difference", 0, p.adminVerify)
-	c.Long = "Recompute every chain, fork and blob on the server; exits 1 for a difference. What machines that\ndo not deliver any more left unverified counts as verified then, and is put into the typed\ntables, so that it can be pruned."
+	c.Long = "Recompute every chain, fork and blob on the server; exits 1 for a difference. Events that inactive\nmachines left unverified count as verified afterwards. They are put into the typed tables, so\nthat they can be pruned."
 	return c
 }
 
@@ -241,9 +241,9 @@ func (p *program) pruneCommand() *cobra.Command {
 	c := p.administer("prune --older-than TIME", "Drop months of events that are older", 0, func(ctx context.Context, o remote.Options, _ []string) error {
 		return p.prune(ctx, o, olderThan, dryRun)
 	})
-	c.Long = "Drop the events that were received in months which ended that long ago, such as 2160h for 90\ndays. Chains that begin above them still verify, and the machines keep theirs. Look first with\n--dry-run."
-	c.Flags().DurationVar(&olderThan, "older-than", 0, "`age` of a whole month from which it goes; at least 744h")
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "say what would go and change nothing")
+	c.Long = "Drop the events that were received in months that ended at least that long ago, for example 2160h\nfor 90 days. Chains that begin after them still verify, and the machines keep their own copies.\nTry --dry-run first."
+	c.Flags().DurationVar(&olderThan, "older-than", 0, "drop months that ended at least this `age` ago; at least 744h")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be dropped and change nothing")
 	// The flag was defined above.
 	_ = c.MarkFlagRequired("older-than")
 	return c

@@ -17,8 +17,8 @@ import (
 
 func (p *program) forkOffCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "fork-off ID", Short: "Go on with a session as a new one, where the server has another history of it", Args: cobra.ExactArgs(1),
-		Long: "Go on with a session as a new one, where the server has another history of it: another copy\nof the store went on, or an older copy was put back. What is here is filed on the server as a\nfork and becomes a new session, linked to the old one; what was done counts as done there. A\ncommand that was in progress is asked about, since the other copy may have run it. The old\nsession is cancelled here. Repeat it after a failure: it goes on where it stopped.",
+		Use: "fork-off ID", Short: "Continue a session as a new one when the server has another history of it", Args: cobra.ExactArgs(1),
+		Long: "Continue a session as a new one when the server has another history of it. That happens when\nanother copy of the store continued it, or an older copy was restored. The history here is filed\non the server as a fork and becomes a new session, linked to the old one. Finished work counts\nas done in the new session. acode asks about a command that was in progress, because the other\ncopy may have run it. The old session is cancelled here. Repeat the command after a failure: it\ncontinues where it stopped.",
 		RunE: func(cmd *cobra.Command, args []string) error { return p.forkOff(cmd.Context(), args[0]) },
 	}
 }
@@ -104,10 +104,10 @@ func (f *forking) print(p *program) error {
 	}
 	_, err := fmt.Fprintf(p.Out, "%s went on as %s: all of it is kept here, and on the server as a fork.\n", f.Old.Short, f.New.Short)
 	if f.filed.Theirs > f.filed.Shared {
-		_, err = fmt.Fprintf(p.Out, "The server's own history has %s that this store never had; what they did may be done again.\n", terminal.Plural(int(f.filed.Theirs-f.filed.Shared), "event"))
+		_, err = fmt.Fprintf(p.Out, "The server's own history has %s that this store never had; their work may be done again.\n", terminal.Plural(int(f.filed.Theirs-f.filed.Shared), "event"))
 	}
 	for id, why := range f.Unknown {
-		_, err = fmt.Fprintf(p.Out, "Nobody can know what became of %s: %s\n", id, terminal.Clean(why))
+		_, err = fmt.Fprintf(p.Out, "The outcome of %s is unknown: %s\n", id, terminal.Clean(why))
 	}
 	if err == nil && !f.New.State.Terminal() {
 		_, err = fmt.Fprintln(p.Out, p.Spell(session.Then("Continue with", session.MoveResume, f.New.Short)))

@@ -24,8 +24,8 @@ func (p *program) sessionCommand() *cobra.Command {
 func (p *program) listCommand(name string) *cobra.Command {
 	list := &cobra.Command{Use: name, Hidden: true, Short: "List the sessions of the server", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return p.listRemote(cmd.Context()) }}
-	list.Flags().Bool("remote", true, "always so here")
-	list.Flags().Bool("all", true, "always so here")
+	list.Flags().Bool("remote", true, "always set")
+	list.Flags().Bool("all", true, "always set")
 	return list
 }
 
@@ -42,7 +42,7 @@ func (p *program) listRemote(ctx context.Context) error {
 			return outbox.Envelope(err)
 		}
 		if undelivered != nil && !p.JSON {
-			terminal.Error(p.Err, fmt.Errorf("delivery before this list did not come to its end: %w", undelivered), p.Own(undelivered))
+			terminal.Error(p.Err, fmt.Errorf("the delivery before this list was not completed: %w", undelivered), p.Own(undelivered))
 		}
 		return p.Page().RemoteList(rows, undelivered)
 	})

@@ -18,7 +18,7 @@ import (
 func (p *program) metricsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "metrics", Short: "Print the metrics of the syncer, without a syncer", Args: cobra.NoArgs,
-		Long: "Print what the store knows of delivery and work in the text format of Prometheus, for a\ntextfile collector. Counters of a running syncer are not among it; the histograms of delivery\nand store are empty.",
+		Long: "Print the metrics of delivery and work from the store in the text format of Prometheus, for a\ntextfile collector. The counters of a running syncer are not included, and the histograms of\ndelivery and store are empty.",
 		RunE: p.reading(p.printMetrics),
 	}
 }

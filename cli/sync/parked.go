@@ -16,7 +16,7 @@ import (
 )
 
 func (p *program) parkedCommand() *cobra.Command {
-	return cli.Group("parked", "Look after events that the server refused", p.parkedList(), p.parkedShow(), p.parkedRetry(), p.parkedDrop())
+	return cli.Group("parked", "Handle events that the server refused", p.parkedList(), p.parkedShow(), p.parkedRetry(), p.parkedDrop())
 }
 
 func (p *program) parkedList() *cobra.Command {
@@ -91,7 +91,7 @@ func parkedLane(ctx context.Context, s *app.Site, ref string) (session.Lane, err
 
 func (p *program) parkedRetry() *cobra.Command {
 	return &cobra.Command{Use: "retry ID", Short: "Try again to deliver the event that was refused", Args: cobra.ExactArgs(1),
-		Long: "Try again to deliver the event that was refused, after its cause was mended on the server.",
+		Long: "Try again to deliver the event that was refused, after its cause was fixed on the server.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.decide(cmd.Context(), args[0], func(l session.Lane) (session.Lane, outbox.Options) {
 				l.Parked, l.Attempts, l.NextUS, l.State, l.Reason = 0, 0, 0, session.SyncPending, ""
@@ -102,8 +102,8 @@ func (p *program) parkedRetry() *cobra.Command {
 
 func (p *program) parkedDrop() *cobra.Command {
 	var confirm string
-	c := &cobra.Command{Use: "drop ID", Short: "Deliver a stand-in for the refused event and go on", Args: cobra.ExactArgs(1),
-		Long: "Deliver a stand-in for the event that the server refused: it keeps the event's place and hash\nand says why it is not there. The event itself stays in the store. Needs the event's id typed:\nthe short id of the session, a slash and its number.",
+	c := &cobra.Command{Use: "drop ID", Short: "Deliver a stand-in for the refused event and continue", Args: cobra.ExactArgs(1),
+		Long: "Deliver a stand-in for the event that the server refused. It keeps the event's place and hash\nand says why the event is missing. The event itself stays in the store. Type the event's id to\nconfirm: the short id of the session, a slash and its number.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.decide(cmd.Context(), args[0], func(l session.Lane) (session.Lane, outbox.Options) {
 				return l, outbox.Options{Dropped: map[session.ID]uint64{l.Session: l.Parked}}

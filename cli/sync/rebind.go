@@ -12,7 +12,7 @@ func (p *program) rebindCommand() *cobra.Command {
 	var confirm string
 	c := &cobra.Command{
 		Use: "rebind", Short: "Accept another database as the server", Args: cobra.NoArgs,
-		Long: "Accept the database that the configured address leads to as the server, though another one\nacknowledged events before. Everything is delivered to it from the beginning. Needs the name\nof the database typed.",
+		Long: "Accept the database at the configured address as the server, although another one acknowledged\nevents before. Everything is delivered to it from the beginning. Type the name of the database\nto confirm.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return p.rebind(cmd.Context(), confirm) },
 	}
 	c.Flags().StringVar(&confirm, "confirm", "", "`name` of the database, instead of typing it")

@@ -230,7 +230,7 @@ func ratio(ts *testscript.TestScript, args []string) {
 func idle(ts *testscript.TestScript, _ []string) {
 	script.Until(ts, "wait until no process delivers", func() bool {
 		ts.Check(ts.Exec("acode", "sync", "status"))
-		return strings.Contains(ts.ReadFile("stdout"), "Delivered by: nobody")
+		return strings.Contains(ts.ReadFile("stdout"), "Delivered by: no process")
 	})
 }
 

@@ -38,7 +38,7 @@ func newStoreMetrics(st *local.Store) *storeMetrics {
 		return auto.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
 	size("acode_store_database_bytes", "Size of the store's database without its log.", func(database, _ int64) int64 { return database })
-	size("acode_store_wal_bytes", "Size of the log beside the database; it is used again from its beginning and shrinks only from beyond 64 MiB.", func(_, wal int64) int64 { return wal })
+	size("acode_store_wal_bytes", "Size of the log beside the database; it is reused from its beginning, and shrinks only when it is larger than 64 MiB.", func(_, wal int64) int64 { return wal })
 	m.commits = duration("acode_store_commit_duration_seconds", "Duration of the drainer's commits, the wait for the lock included.")
 	m.checkpoints = duration("acode_store_checkpoint_duration_seconds", "Duration of the drainer's copying of the log into the database.")
 	m.busy = counter("acode_store_busy_total", "How often the drainer found another writer at its commit.")

@@ -15,18 +15,18 @@ import (
 )
 
 func (p *program) syncCommand() *cobra.Command {
-	return cli.Group("sync", "Deliver sessions to the server, or say how that stands",
+	return cli.Group("sync", "Deliver sessions to the server, or show the state of delivery",
 		p.nowCommand(), p.statusCommand(), p.pauseCommand(true), p.pauseCommand(false), p.verifyCommand(), p.parkedCommand(), p.forkOffCommand(), p.rebindCommand(), p.drainCommand())
 }
 
 func (p *program) nowCommand() *cobra.Command {
 	var wait time.Duration
 	c := &cobra.Command{
-		Use: "now", Short: "Deliver what is pending and say when the server has it", Args: cli.Following("wait", cobra.NoArgs),
-		Long: "Deliver what is pending. When it returns, everything that was committed before the call\nis on the server. Another process that delivers already is asked to try at once, and waited for.",
+		Use: "now", Short: "Deliver pending events and wait until the server has them", Args: cli.Following("wait", cobra.NoArgs),
+		Long: "Deliver pending events. When it returns, everything that was committed before the call is on the\nserver. If another process already delivers, it asks that process to try at once, and waits.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return p.now(cmd.Context(), wait) },
 	}
-	c.Flags().DurationVar(&wait, "wait", 0, "go on trying for this long when the server is away; exit 11 after it")
+	c.Flags().DurationVar(&wait, "wait", 0, "keep trying for this long when the server cannot be reached; exit 11 after it")
 	c.Flags().Lookup("wait").NoOptDefVal = "60s"
 	return c
 }
@@ -164,7 +164,7 @@ func (b *barrier) watch(ctx context.Context, holder error) error {
 	if trouble := b.syncer.Trouble(h, b.since, left); trouble != nil {
 		return trouble
 	}
-	return &session.Error{Code: session.ErrLocked, Message: "another process delivers from this store and has not come to an end; everything is kept", Cause: holder,
+	return &session.Error{Code: session.ErrLocked, Message: "another process delivers from this store and has not finished; everything is kept", Cause: holder,
 		Next: session.Do(session.MoveSyncStatus, ""), Retryable: true}
 }
 
@@ -181,7 +181,7 @@ func (l *endpoints) chores(ctx context.Context) {
 
 func (p *program) statusCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "status", Short: "Say how delivery stands; changes nothing, needs no network", Args: cobra.NoArgs,
+		Use: "status", Short: "Show the state of delivery; changes nothing, needs no network", Args: cobra.NoArgs,
 		RunE: p.reading(p.printStatus),
 	}
 }
@@ -227,9 +227,9 @@ func (p *program) with(ctx context.Context, open func(context.Context, app.Setup
 }
 
 func (p *program) pauseCommand(pause bool) *cobra.Command {
-	c := &cobra.Command{Use: "unpause", Short: "Let delivery go on", Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "unpause", Short: "Continue delivery", Args: cobra.NoArgs}
 	if pause {
-		c.Use, c.Short = "pause", "Deliver nothing until unpause; sessions go on and nothing is lost"
+		c.Use, c.Short = "pause", "Deliver nothing until unpause; sessions continue and nothing is lost"
 	}
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		return p.with(cmd.Context(), app.Open, func(ctx context.Context, s *app.Site) error {

@@ -29,10 +29,10 @@ func (p *program) syncerCommand() *cobra.Command {
 	var f syncerFlags
 	c := &cobra.Command{
 		Use: "syncer", Short: "Deliver sessions for as long as it runs, with metrics and health", Args: cobra.NoArgs,
-		Long: "Deliver sessions for as long as it runs. Serves /metrics, /healthz and /readyz at sync.listen.\nSIGHUP reads the configuration again; SIGTERM ends it within 5 seconds. Another process that\ndelivers from this store is left to it, and followed when it ends.",
+		Long: "Deliver sessions for as long as it runs. Serves /metrics, /healthz and /readyz at sync.listen.\nSIGHUP reads the configuration again; SIGTERM ends it within 5 seconds. While another process\ndelivers from this store, it waits, and takes over when that process ends.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return p.serve(cmd.Context(), f) },
 	}
-	c.Flags().BoolVar(&f.once, "once", false, "deliver what is pending and end")
+	c.Flags().BoolVar(&f.once, "once", false, "deliver pending events and exit")
 	c.Flags().BoolVar(&f.pprof, "pprof", false, "serve /debug/pprof too")
 	return c
 }
@@ -110,7 +110,7 @@ func (d *daemon) run(ctx context.Context, f syncerFlags, reload <-chan os.Signal
 			d.Log.Info("stopped", "event", "syncer_stopped")
 			return false, nil
 		case <-replaced:
-			err := &session.Error{Code: session.ErrStoreIO, Message: "the store was replaced while it was being delivered; nothing more is delivered from the one before", Next: session.Words("start the syncer again: it delivers from the store that is there")}
+			err := &session.Error{Code: session.ErrStoreIO, Message: "the store was replaced while it was being delivered; delivery from the old store has stopped", Next: session.Words("start the syncer again to deliver from the new store")}
 			d.Log.Error("ending", "event", "syncer_store", "error", err.Error())
 			return false, err
 		case <-reload:

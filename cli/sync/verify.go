@@ -15,7 +15,7 @@ import (
 func (p *program) verifyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "verify", Short: "Compare store and server: ranges, chains and blobs of every session", Args: cobra.NoArgs,
-		Long: "Compare store and server, session by session: the range of events, the hash of the chain at\nthe server's mark, and whether every blob that is named there is there. Has the server\nrecompute the chains that it has not verified yet. Names each difference and exits 1. What\nis pending, and what the server pruned, is no difference. Nor is a whole output that was not\ndelivered, as sync.output says: it stays on the machine that ran the step.",
+		Long: "Compare store and server, session by session: the range of events, the hash of the chain at\nthe server's mark, and the blobs of these events. The server first recomputes the chains that it\nhas not verified yet. It prints each difference, and exits 1 if there is one. Pending and pruned\nevents are no differences. Nor is a whole output that sync.output keeps on the machine that ran\nthe step.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return p.verify(cmd.Context()) },
 	}
 }
@@ -108,7 +108,7 @@ func (c *comparison) lane(ctx context.Context, lane session.Lane) error {
 	delete(c.marks, lane.Session)
 	c.events += m.Seq
 	if lane.WentOn() {
-		c.continued = append(c.continued, difference{lane.Session, lane.Reason + "; the server has another history under this id, and what was here as a fork"})
+		c.continued = append(c.continued, difference{lane.Session, lane.Reason + "; the server has another history under this id, and the history of this store as a fork"})
 		return nil
 	}
 	if m.Seq > lane.LastSeq {

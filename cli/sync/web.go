@@ -83,7 +83,7 @@ const stuck = 60 * time.Second
 // not matter.
 func (d *daemon) healthz(w http.ResponseWriter, _ *http.Request) {
 	if !d.alive() {
-		http.Error(w, "the syncer has not gone round for "+stuck.String(), http.StatusServiceUnavailable)
+		http.Error(w, "the syncer has made no progress for "+stuck.String(), http.StatusServiceUnavailable)
 		return
 	}
 	fmt.Fprintln(w, "ok")
