@@ -13,10 +13,10 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// announcement is the object that the command of notify gets on standard input.
+// announcement is the object that the notify command reads from its standard input.
 type announcement struct {
 	V int `json:"v"`
-	// the same each time for one event
+	// ID is the same each time for one event.
 	ID        string         `json:"id"`
 	SessionID session.ID     `json:"session_id"`
 	ShortID   string         `json:"short_id"`
@@ -30,11 +30,11 @@ type announcement struct {
 	Left      int            `json:"left"`
 }
 
-// announceTime is how long the command of notify may take.
+// announceTime is how long the notify command may run.
 const announceTime = 10 * time.Second
 
-// awaits makes a file that stays until it was announced how this process left a session:
-// a process that is killed announces nothing, and the next one does.
+// awaits creates a marker file that stays until the end of the session is announced. A
+// process that is killed announces nothing, so the next process announces for it.
 func (s *Site) awaits(id session.ID) {
 	if s.Settings.Config.Notify == "" {
 		return
@@ -46,8 +46,8 @@ func (s *Site) awaits(id session.ID) {
 	s.unannounced(err)
 }
 
-// announce tells the command of notify how sessions stand that no process executes any
-// more, of which own is this process's.
+// announce runs the notify command for each session with a marker that no process
+// executes any more. own is the session of this process.
 func (s *Site) announce(ctx context.Context, own session.ID) {
 	if s.Settings.Config.Notify == "" {
 		return
@@ -69,8 +69,8 @@ func (s *Site) announce(ctx context.Context, own session.ID) {
 	}
 }
 
-// announced reports whether a session fails, completes, or needs a person who did not
-// stop it.
+// announced reports whether v is announced: the session failed, completed, or needs a
+// person who did not stop it.
 func announced(v Status) bool {
 	return v.State != session.Cancelled && v.Reason != session.ReasonSignal
 }
@@ -93,9 +93,9 @@ func (s *Site) announcements() string {
 	return filepath.Join(s.Settings.Config.Store.Home, "announce")
 }
 
-// unannounced logs why something was not announced; the next process tries again.
+// unannounced logs why an announcement failed. The next process tries again.
 func (s *Site) unannounced(err error) {
 	if err != nil {
-		s.Log.Warn("the command of notify did not take what it was told", "event", "unannounced", "error", err.Error())
+		s.Log.Warn("the notify command failed; the next process tries again", "event", "unannounced", "error", err.Error())
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// door is one without flags, terminal or person; it remembers what it was told.
+// door is a door without flags, terminal or person. It remembers its notices.
 type door struct {
 	app.NoPerson
 	begun int
@@ -59,7 +59,7 @@ func newHouse(t *testing.T) house {
 	return house{t, app.Setup{Settings: settings, Load: load, Workspace: workspace, Redactor: redact.New(nil), KeepLog: true, Command: "test", Now: time.Now, Getenv: getenv}}
 }
 
-// in opens the site for one thing that is done there, as each process does.
+// in opens the site for one action, as each process does.
 func (h house) in(do func(context.Context, *app.Site) error) error {
 	h.t.Helper()
 	s, err := app.Open(h.t.Context(), h.setup)
@@ -90,7 +90,7 @@ func (h house) start(p *session.Plan) (d *door, out app.Outcome) {
 	return d, out
 }
 
-// asks is a plan that asks between two files.
+// asks returns a plan with a question between two files.
 func asks() *session.Plan {
 	write := func(id, path string) session.Step {
 		return session.Step{ID: id, Kind: session.KindWrite, Changes: []session.Change{{Op: session.KindWrite, Path: path, Content: path}}}
@@ -100,8 +100,8 @@ func asks() *session.Plan {
 	}}}}
 }
 
-// A session goes its whole way through app alone: started, waiting for a person, decided,
-// resumed, verified.
+// A session needs only package app: it is started, waits for a person, is decided,
+// resumed and verified.
 func TestWithoutCommandLine(t *testing.T) {
 	h := newHouse(t)
 	d, out := h.start(asks())
@@ -144,8 +144,8 @@ func TestWithoutCommandLine(t *testing.T) {
 	}
 }
 
-// A session that is over is refused with the session that it is about, and its door never
-// begins.
+// A resume of a session that is over returns an error and the session. It does not call
+// Begin.
 func TestResumeOfCancelled(t *testing.T) {
 	h := newHouse(t)
 	_, out := h.start(asks())

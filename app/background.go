@@ -15,19 +15,19 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// DrainNews is a line that the delivering process writes for the one that executes: how
-// delivery stands has changed.
+// DrainNews is one line from the delivering process to the executing process. It reports
+// a change in the state of delivery.
 type DrainNews struct {
-	// set: State is that of this session's lane
+	// Session is set if State is the state of this session's lane.
 	Session session.ID        `json:"session_id,omitempty"`
 	State   session.SyncState `json:"state"`
 	Reason  string            `json:"reason,omitempty"`
 	Pending uint64            `json:"pending"`
 }
 
-// deliver delivers in the background, in a process of its own: nothing that happens
-// between it and the server can hold a step up, and it goes on for a moment when this
-// process is killed (FR-049, FR-050). It ends some time after its standard input does.
+// deliver starts background delivery in a process of its own. Delivery therefore never
+// delays a step, and it continues for a moment if this process is killed (FR-049,
+// FR-050). The delivering process ends some time after its standard input closes.
 func (w *work) deliver(cancel context.CancelCauseFunc) (stop func()) {
 	if w.Settings.Config.Sync.URL == "" || w.Deliver == nil {
 		return func() {}
@@ -38,14 +38,14 @@ func (w *work) deliver(cancel context.CancelCauseFunc) (stop func()) {
 		w.warn("nothing is delivered in the background: " + err.Error())
 		return func() {}
 	}
-	go func() { _, _ = cmd.Process.Wait() }() // only its entry in the process table is left
+	go func() { _, _ = cmd.Process.Wait() }() // reaps the process
 	var news sync.WaitGroup
 	news.Go(func() {
 		w.tell(bufio.NewScanner(out), cancel)
 	})
 	return func() {
-		_ = in.Close()  // which tells it to come to an end
-		_ = out.Close() // which ends the news
+		_ = in.Close()  // asks the process to end
+		_ = out.Close() // ends the goroutine that reads news
 		news.Wait()
 	}
 }
@@ -68,8 +68,8 @@ func (w *work) startDelivery() (cmd *exec.Cmd, in io.Closer, out io.ReadCloser, 
 	return cmd, in, out, err
 }
 
-// tell says what a person should know: that the server is away, that it is back, and that
-// all is delivered. It stops the session when that went on elsewhere.
+// tell shows the changes that concern a person: the server is away, the server is back,
+// all is delivered. It stops the session if another copy of the session has continued.
 func (w *work) tell(lines *bufio.Scanner, cancel context.CancelCauseFunc) {
 	away, degraded := false, false
 	for lines.Scan() {
@@ -107,7 +107,7 @@ func (w *work) tell(lines *bufio.Scanner, cancel context.CancelCauseFunc) {
 	}
 }
 
-// plural counts in words: "1 event", "1,200 events".
+// plural returns n with its noun: "1 event", "1,200 events".
 func plural(n uint64, noun string) string {
 	if n == 1 {
 		return "1 " + noun

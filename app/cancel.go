@@ -15,8 +15,9 @@ import (
 	"github.com/acode-dev/acode/workspace"
 )
 
-// Cancel ends a session for good: itself when nobody executes it, else by asking its
-// process. ref is as in Status; by is who wants that, and reason why.
+// Cancel ends a session for good. If no process executes the session, Cancel writes the
+// end itself; else it asks the executing process. ref is as in Status; by is the person
+// who asks, and reason is their reason.
 func (s *Site) Cancel(ctx context.Context, ref, by, reason string) (Decision, error) {
 	id, err := s.subject(ctx, ref)
 	if err != nil {
@@ -30,9 +31,9 @@ func (s *Site) Cancel(ctx context.Context, ref, by, reason string) (Decision, er
 	return out, errors.Join(err, s.forgetOver(ctx, id))
 }
 
-// EndCommands ends the commands of a session, or only that of step where it is not empty,
-// and leaves the session as it is. ref is as in Status. It returns ErrUsage where no
-// command of step runs.
+// EndCommands ends all commands of a session, or only those of step if step is not empty.
+// The state of the session does not change. ref is as in Status. It returns ErrUsage if
+// step has no running command.
 func (s *Site) EndCommands(ctx context.Context, ref, step string) (Decision, error) {
 	id, err := s.subject(ctx, ref)
 	if err != nil {
@@ -46,7 +47,7 @@ func (s *Site) EndCommands(ctx context.Context, ref, step string) (Decision, err
 		if err := errors.Join(s.fence(ctx, sess), held.Release()); err != nil {
 			return Decision{}, err
 		}
-	} // else whoever executes it goes on, and starts what comes next
+	} // else the process that executes the session continues with the next step
 	got, err := s.endCommands(ctx, id, step)
 	if step != "" && err == nil && got.ended+len(got.beyond) == 0 {
 		return Decision{}, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("no command of %s runs in session %s; nothing was changed", step, sess.Short),
@@ -61,38 +62,38 @@ func (s *Site) EndCommands(ctx context.Context, ref, step string) (Decision, err
 	return Decision{Session: sess, Recorded: true, Ended: got.ended}, nil
 }
 
-// fence keeps what a process asked for that no longer executes a session from starting:
-// the supervisor, slow or stopped, may have the request and no claim yet. What has begun
-// is claimed when it returns. The caller has the lock of it, which nobody can have
-// acquired since.
+// fence stops the supervisor from starting commands for a process that no longer executes
+// the session. A slow or stopped supervisor may hold a request without a claim. When
+// fence returns, every command that has begun has a claim. The caller holds the session's
+// lock.
 func (s *Site) fence(ctx context.Context, of *session.Session) error {
 	dir := s.commandDir(of.ID)
 	if _, err := os.Stat(dir); err != nil {
-		return nil // nobody was asked for a command
+		return nil // no command was ever requested
 	}
 	err := command.NewRunner(command.Config{Dir: dir, Epoch: of.Epoch + 1}).Announce(ctx)
-	if errors.Is(err, session.ErrFenced) || errors.Is(err, session.ErrCorrupt) { // later ones are kept out too; who reads the records names damage
+	if errors.Is(err, session.ErrFenced) || errors.Is(err, session.ErrCorrupt) { // ErrFenced keeps later requests out too; readers of the records report damage
 		return nil
 	}
 	return err
 }
 
-// notEnded says of commands that their time is over and they are not.
+// notEnded is the message for processes that run on after their command was cancelled.
 func notEnded(beyond []string) string {
-	return "what runs with another user's rights could not be ended: " + strings.Join(beyond, ", ")
+	return "a process of another user could not be ended: " + strings.Join(beyond, ", ")
 }
 
-// endings is what came of ending the commands of a session.
+// endings is the result of ending the commands of a session.
 type endings struct {
 	ended int
-	// runs on, because it may not be signalled
+	// processes that run on because acode may not signal them
 	beyond []string
-	// of these commands nobody can tell
+	// one error for each command whose record cannot be read
 	unread []error
 }
 
-// endCommands ends every command of the session that still runs, or only that of step
-// where it is not empty.
+// endCommands ends every command of the session that still runs, or only those of step if
+// step is not empty.
 func (s *Site) endCommands(ctx context.Context, id session.ID, step string) (got endings, err error) {
 	records, unread := command.Records(s.commandDir(id))
 	got.unread = unread
@@ -113,7 +114,7 @@ func (s *Site) endCommands(ctx context.Context, id session.ID, step string) (got
 	if len(asked) == 0 {
 		return got, nil
 	}
-	records, _ = command.Records(s.commandDir(id)) // what could not be read is known
+	records, _ = command.Records(s.commandDir(id)) // got.unread has the errors already
 	for _, r := range records {
 		switch {
 		case !asked[r.Key]:
@@ -128,9 +129,9 @@ func (s *Site) endCommands(ctx context.Context, id session.ID, step string) (got
 	return got, nil
 }
 
-// passOver makes warnings of records that are only damaged: a session can be given up
-// although nobody will know what one of its commands did. What runs, or may run, is still
-// an error.
+// passOver turns records that are only damaged into warnings, because a session may be
+// cancelled although the outcome of a command is lost. It returns an error for each
+// command that runs or may run.
 func passOver(unread []error) (warnings []string, err error) {
 	for _, one := range unread {
 		var e *session.Error
@@ -143,8 +144,9 @@ func passOver(unread []error) (warnings []string, err error) {
 	return warnings, err
 }
 
-// cancelNow ends what runs of the session that w writes and cancels it, in answer to r;
-// no other process executes it. out gets what else that did.
+// cancelNow ends the commands of the session that w writes, and cancels the session in
+// answer to r. No other process may execute the session. out gets the warnings and the
+// number of ended commands.
 func (s *Site) cancelNow(ctx context.Context, w *local.Writer, r session.Request, out *Decision) error {
 	sess := w.Session()
 	if sess.State.Terminal() {
@@ -169,7 +171,7 @@ func (s *Site) cancelNow(ctx context.Context, w *local.Writer, r session.Request
 	return s.record(ctx, w, r)
 }
 
-// record writes what became of the steps in progress and that the session is cancelled.
+// record writes the outcomes of the steps in progress and the cancelled state.
 func (s *Site) record(ctx context.Context, w *local.Writer, r session.Request) error {
 	p, err := w.Plan(ctx)
 	if err != nil {
@@ -190,7 +192,7 @@ func (s *Site) record(ctx context.Context, w *local.Writer, r session.Request) e
 		Journal: w, Blobs: w, Plan: p, Commands: runner,
 		Notify: func(session.Notice) {}, Redact: s.Redactor.String, Masked: s.Redactor.Reader, Captured: s.captured, Log: s.Log.With("session_id", sess.Short),
 	}
-	if root, err := workspace.Open(sess.Workspace, s.Now); err == nil { // else it is gone
+	if root, err := workspace.Open(sess.Workspace, s.Now); err == nil { // a workspace that is gone has no files to look at
 		defer root.Close()
 		root.Redact = s.Redactor.String
 		e.Files = root
@@ -198,18 +200,18 @@ func (s *Site) record(ctx context.Context, w *local.Writer, r session.Request) e
 	return e.Cancel(ctx, next, r)
 }
 
-// forgetOver removes the raw outputs of a session that is over, of which no receipt will
-// keep what secrets leave.
+// forgetOver removes the raw outputs of a session that is over. No receipt will mask and
+// keep them any more.
 func (s *Site) forgetOver(ctx context.Context, id session.ID) error {
 	sess, err := s.store.View(ctx, id)
 	if err != nil || !sess.State.Terminal() {
-		return nil // whoever could not be looked at keeps them
+		return nil // a session that cannot be read keeps its outputs
 	}
 	return command.ForgetAll(s.commandDir(id))
 }
 
-// halfway says which files a step has changed that was in progress: nobody puts them
-// back.
+// halfway warns of the files that a step in progress has already changed. They stay as
+// they are.
 func (s *Site) halfway(ctx context.Context, sess *session.Session) (warnings []string) {
 	for id, st := range sess.Steps {
 		if st.Status != session.InProgress {
@@ -217,7 +219,7 @@ func (s *Site) halfway(ctx context.Context, sess *session.Session) (warnings []s
 		}
 		switch changed, not, err := s.reached(ctx, sess, st.StartSeq); {
 		case err != nil:
-			warnings = append(warnings, fmt.Sprintf("%s was in progress, and what it changed cannot be seen: %v", id, err))
+			warnings = append(warnings, fmt.Sprintf("%s was in progress, and its changes cannot be read: %v", id, err))
 		case len(changed) > 0 && len(not) > 0:
 			warnings = append(warnings, fmt.Sprintf("%s was half done, and stays so: it changed %s, and not %s", id, session.Few(changed, fewRows), session.Few(not, fewRows)))
 		case len(changed) > 0:
@@ -227,8 +229,8 @@ func (s *Site) halfway(ctx context.Context, sess *session.Session) (warnings []s
 	return warnings
 }
 
-// reached gives the files that the attempt that began with event seq has changed, and
-// those that it has not.
+// reached returns the files that the attempt in event seq has changed, and those that it
+// has not.
 func (s *Site) reached(ctx context.Context, sess *session.Session, seq uint64) (changed, not []string, err error) {
 	var d session.StepStartedData
 	if err := s.eventAt(ctx, sess.ID, seq, &d); err != nil || len(d.Files) == 0 {
@@ -242,8 +244,8 @@ func (s *Site) reached(ctx context.Context, sess *session.Session, seq uint64) (
 	return root.Reached(ctx, d.Key, d.Files)
 }
 
-// recordsOnly asks no supervisor about a command without a record: one that is frozen
-// would keep a cancel waiting, and starts nothing of a session that is over.
+// recordsOnly does not ask the supervisor about a command without a record. A frozen
+// supervisor would delay the cancel, and it starts nothing for a session that is over.
 type recordsOnly struct{ *command.Runner }
 
 // Trace is Look.

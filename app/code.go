@@ -8,16 +8,16 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// hints says of each code what to do next where an error does not say it (FR-064). The
-// table is the only place where that is chosen.
+// hints returns the default next step of each code, for errors without one (FR-064). No
+// other place chooses a default.
 func hints() map[session.Code]session.Hint {
 	verify := session.Do(session.MoveVerify, "")
 	another := session.Then("start a new session", session.MoveRun, "")
 	return map[session.Code]session.Hint{
 		session.ErrInternal:     session.Words("this is a bug in acode; the log in the state directory says more; the session can be resumed"),
-		session.ErrStoreIO:      session.Words("check the disk, then resume; what was acknowledged is kept"),
-		session.ErrDiskFull:     session.Words("make room, then resume; what was acknowledged is kept"),
-		session.ErrReadOnly:     session.Words("make the file system writable, then resume; what was acknowledged is kept"),
+		session.ErrStoreIO:      session.Words("check the disk, then resume; all acknowledged work is kept"),
+		session.ErrDiskFull:     session.Words("make room, then resume; all acknowledged work is kept"),
+		session.ErrReadOnly:     session.Words("make the file system writable, then resume; all acknowledged work is kept"),
 		session.ErrUsage:        session.Do(session.MoveHelp, ""),
 		session.ErrAmbiguous:    session.Words("give more of the id"),
 		session.ErrUnknownID:    session.Do(session.MoveList, ""),
@@ -29,12 +29,12 @@ func hints() map[session.Code]session.Hint {
 		session.ErrWorkspace:    session.Then("work in a project directory, or name this one with", session.MoveAllowWorkspace, ""),
 		session.ErrKey:          session.Words("make the key available again; nothing was changed"),
 		session.ErrApproval:     session.Do(session.MoveApproveResume, ""),
-		session.ErrTimeout:      session.Words("resume goes on from the last checkpoint"),
+		session.ErrTimeout:      session.Words("resume continues from the last checkpoint"),
 		session.ErrDenied:       session.Words("resume asks again"),
 		session.ErrNoResumable:  session.Then("start one with", session.MoveRun, ""),
 		session.ErrTerminal:     another,
 		session.ErrCancelled:    another,
-		session.ErrLocked:       session.Then("wait for it; to see who holds what", session.MoveUnlock, ""),
+		session.ErrLocked:       session.Then("wait for it; to see who holds the locks", session.MoveUnlock, ""),
 		session.ErrLockMode:     session.Words("look at who changed the lock file before you restore its mode to 0600"),
 		session.ErrLockOwner:    session.Words("look at who owns the lock file; the session is theirs"),
 		session.ErrLockHolder:   session.Words("look at the process that holds the lock"),
@@ -51,20 +51,20 @@ func hints() map[session.Code]session.Hint {
 		session.ErrStopped:      session.Words("resume: the check of the step is asked first; without one the step runs again as a new attempt"),
 		session.ErrFileStep:     session.Words("fix the cause, then resume: the step runs again as a new attempt"),
 		session.ErrEscape:       session.Words("fix the path, then resume: the step runs again as a new attempt"),
-		session.ErrFenced:       session.Then("another process went on with this session", session.MoveStatus, ""),
-		session.ErrForked:       session.Then("another copy of this session went on; to make a new session of what is here", session.MoveForkOff, ""),
-		session.ErrOffline:      session.Then("nothing is lost; work goes on locally and is delivered later", session.MoveSyncStatus, ""),
+		session.ErrFenced:       session.Then("another process continued this session", session.MoveStatus, ""),
+		session.ErrForked:       session.Then("another copy of this session was continued; to make a new session from this copy", session.MoveForkOff, ""),
+		session.ErrOffline:      session.Then("nothing is lost; work continues locally and is delivered later", session.MoveSyncStatus, ""),
 		session.ErrRemoteAuth:   session.Words("look at the role, the password file and the certificate; nothing is lost"),
 		session.ErrRemoteOld:    session.Then("nothing is lost; the server's operator runs", session.MoveMigrate, ""),
 		session.ErrOtherRemote:  session.Then("go back to the former address, or", session.MoveSyncRebind, ""),
 		session.ErrParked:       session.Do(session.MoveSyncParked, ""),
-		session.ErrSyncDiffers:  session.Then("what is only here is delivered again", session.MoveSyncStatus, ""),
+		session.ErrSyncDiffers:  session.Then("events that only this store has are delivered again", session.MoveSyncStatus, ""),
 		session.ErrSyncOff:      session.Words("name a server: ACODE_POSTGRES_URL or sync.url in the user's configuration"),
 	}
 }
 
-// CodeOf gives the code of an error: of any deadline that passed ErrTimeout, of an error
-// that has none ErrInternal.
+// CodeOf returns the code of an error. It is ErrTimeout for any passed deadline, and
+// ErrInternal for an error without a code.
 func CodeOf(err error) session.Code {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return session.ErrTimeout
@@ -72,7 +72,7 @@ func CodeOf(err error) session.Code {
 	return session.CodeOf(err)
 }
 
-// Hint is what to do next about an error that does not say it itself.
+// Hint returns the default next step for an error that has none.
 func Hint(err error) session.Hint {
 	all := hints()
 	if h, ok := all[CodeOf(err)]; ok {
@@ -81,11 +81,11 @@ func Hint(err error) session.Hint {
 	return all[session.ErrInternal]
 }
 
-// Shortage makes an error that a limit of this process or of the machine is behind say
-// so: neither the call that met the limit nor a bug is the cause. Other errors stay what
-// they are.
+// Shortage returns an error that names the limit if err is caused by a limit of this
+// process or of the machine. The failed call and acode are not to blame then. It returns
+// other errors unchanged.
 func Shortage(err error) error {
-	starved := errors.Is(err, syscall.EAGAIN) && session.CodeOf(err) == session.ErrInternal // a lock that is held says that too
+	starved := errors.Is(err, syscall.EAGAIN) && session.CodeOf(err) == session.ErrInternal // a held lock returns EAGAIN too
 	for _, limit := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
 		starved = starved || errors.Is(err, limit)
 	}
@@ -96,8 +96,8 @@ func Shortage(err error) error {
 		Next: session.Words("the machine gives acode no more files, processes or memory (ulimit -a); give it more, then resume")}
 }
 
-// about has err, of the session short, name that session in what there is to do where
-// only its code says that.
+// about sets the next step of err where err has only a code, and names the session short
+// in it.
 func about(short string, err error) error {
 	var e *session.Error
 	if errors.As(err, &e) && e.Next.IsZero() {

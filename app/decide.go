@@ -17,35 +17,35 @@ import (
 
 // Verdict is the answer to a question that a session waits for.
 type Verdict struct {
-	// empty: the only session of the workspace that waits for an answer
+	// Ref is as in Status; empty means the only session of the workspace that waits for
+	// an answer.
 	Ref string
-	// names the question; empty: the only one
+	// Step names the question; empty means the only one.
 	Step  string
 	Grant bool
-	// of a denial
+	// Reason is why the person denies.
 	Reason string
 	By     string
 }
 
-// Decision is what became of what a person decided about a session. Its Session is nil
-// when nothing did.
+// Decision is the result of a verdict or a cancel. Its Session is nil on an error.
 type Decision struct {
-	// as it was before
+	// Session is the session before the decision.
 	Session *session.Session
 	Kind    session.RequestKind
-	// false: the process that executes the session was asked
+	// Recorded is false if the process that executes the session was asked.
 	Recorded bool
-	// and has not answered yet
+	// Waits is true if that process has not answered yet.
 	Waits bool
-	// commands
+	// Ended counts the commands that were ended.
 	Ended    int
 	Warnings []string
-	// what was answered; nil for a cancel
+	// Gate is the answered question; nil for a cancel.
 	Gate *session.Gate
 }
 
-// Decide answers the question that a session waits for. A session that is executed is
-// answered by its process.
+// Decide answers the question that a session waits for. If a process executes the
+// session, Decide passes the answer to that process.
 func (s *Site) Decide(ctx context.Context, v Verdict) (Decision, error) {
 	id, err := s.waiting(ctx, v.Ref)
 	if err != nil {
@@ -70,15 +70,15 @@ func (s *Site) Decide(ctx context.Context, v Verdict) (Decision, error) {
 	return d, err
 }
 
-// gate finds the open question, which must be the one of step when that is named, and has
-// r answer it.
+// gate returns the open question, and sets the step and digest of r to those of the
+// question. If step is not empty, only its question counts.
 func (s *Site) gate(ctx context.Context, r *session.Request, step string) (session.Gate, error) {
 	sess, p, next, err := s.outlook(ctx, r.Session)
 	if err != nil {
 		return session.Gate{}, err
 	}
 	var found []session.Gate
-	open := 0 // without an answer; they come first
+	open := 0 // how many at the start of found have no answer
 	for _, it := range next.Items {
 		st := sess.Steps[it.ID]
 		if it.Kind != session.KindApprove || st == nil || st.Approval == nil || st.Status == session.StepDone {
@@ -115,7 +115,7 @@ func (s *Site) gate(ctx context.Context, r *session.Request, step string) (sessi
 		Next: session.Do(session.MoveStatus, sess.Short)}
 }
 
-// severalGates lists the questions of which one is to be named.
+// severalGates is the error for several open questions. It lists them.
 func severalGates(sess *session.Session, open []session.Gate) error {
 	text := fmt.Sprintf("session %s waits for %d approvals; nothing was changed", sess.Short, len(open))
 	for _, g := range open {
@@ -124,8 +124,7 @@ func severalGates(sess *session.Session, open []session.Gate) error {
 	return &session.Error{Code: session.ErrUsage, Message: text, Next: session.Words("name the step that you answer")}
 }
 
-// answer drafts the events of an answer that is given while no process executes the
-// session.
+// answer returns the events of an answer while no process executes the session.
 func answer(sess *session.Session, r session.Request, question string) ([]session.Draft, error) {
 	if err := resume.Allowed(sess); err != nil {
 		return nil, err
@@ -142,13 +141,12 @@ func answer(sess *session.Session, r session.Request, question string) ([]sessio
 	return drafts, nil
 }
 
-// decision writes the events of a decision, in the place of the request asked (0: there
-// is none) that was left unanswered. It adds to out what else it did.
+// decision writes the events of a decision. asked is the number of the unanswered request
+// that they answer, 0 for none. It adds its other effects to out.
 type decision func(w *local.Writer, asked int64, out *Decision) error
 
-// decide writes events when nobody holds the session's lock, and otherwise leaves a
-// request for the holder; also then it writes them where the holder ends without an
-// answer.
+// decide writes events if it gets the session's lock. Otherwise it leaves a request for
+// the holder, and writes the events if the holder ends without an answer.
 func (s *Site) decide(ctx context.Context, r session.Request, write decision) (Decision, error) {
 	sess, err := s.store.View(ctx, r.Session)
 	if err != nil {
@@ -179,12 +177,12 @@ func (s *Site) decide(ctx context.Context, r session.Request, write decision) (D
 	return out, nil
 }
 
-// answerTime is how long whoever was asked is given to end or to answer: a signal ends
-// acode within a second.
+// answerTime is how long the holder has to answer or end. After a signal acode ends
+// within a second.
 const answerTime = 1500 * time.Millisecond
 
-// holdUnanswered takes the session's lock if its holder gives it back without having
-// answered r. nil: it has answered, or goes on for longer than answerTime and will.
+// holdUnanswered takes the session's lock if its holder releases it without an answer to
+// r. It returns nil if the holder has answered, or still runs after answerTime.
 func (s *Site) holdUnanswered(ctx context.Context, r session.Request) (*lock.Lock, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -210,8 +208,8 @@ func (s *Site) holdUnanswered(ctx context.Context, r session.Request) (*lock.Loc
 	}
 }
 
-// write carries a decision out, in the place of a request like r that was left
-// unanswered.
+// write loads the session and carries out a decision. The decision answers an unanswered
+// request like r, if there is one.
 func (s *Site) write(ctx context.Context, r session.Request, decision decision, out *Decision) error {
 	w, err := s.store.Load(ctx, r.Session)
 	if err != nil {
@@ -224,8 +222,8 @@ func (s *Site) write(ctx context.Context, r session.Request, decision decision, 
 	return errors.Join(err, w.Close())
 }
 
-// asks describes a gate as the engine asks it: the values of inputs and captures are
-// filled in, and its digest binds an answer to that.
+// asks returns a gate as the engine shows it, with the values of inputs and captures
+// filled in. The digest binds an answer to this text.
 func (s *Site) asks(ctx context.Context, sess *session.Session, p *session.Plan, next *session.Continuation, it session.Item) (g session.Gate, digest string, err error) {
 	question := p.Tasks[it.Task-1].Steps[it.Step-1].Approve
 	if strings.Contains(question, "${") {
@@ -239,7 +237,7 @@ func (s *Site) asks(ctx context.Context, sess *session.Session, p *session.Plan,
 	return g.Redacted(s.Redactor.String), engine.ApprovalDigest(p, *next, it.ID, question, sess.Inputs), nil
 }
 
-// values gives what ${NAME} stands for in the question of it.
+// values returns the values of ${NAME} in the question of it.
 func (s *Site) values(ctx context.Context, sess *session.Session, p *session.Plan, it session.Item) (map[string]string, error) {
 	in, err := s.store.Inputs(ctx, sess)
 	if err != nil {
@@ -265,9 +263,9 @@ func (s *Site) values(ctx context.Context, sess *session.Session, p *session.Pla
 	return values, nil
 }
 
-// approvals tells what is asked and how that was answered, until the next resume has made
-// use of it, and gives the first question that is open, with what a yes to it lets
-// happen; nil: none is.
+// approvals returns notes on each question and its answer, until the next resume uses the
+// answer. It also returns the first open question with the steps that a yes allows, nil
+// if there is none.
 func (s *Site) approvals(ctx context.Context, sess *session.Session, p *session.Plan, next *session.Continuation) (notes []string, open *session.Gate, err error) {
 	if sess.State.Terminal() {
 		return nil, nil, nil
@@ -296,9 +294,9 @@ func (s *Site) approvals(ctx context.Context, sess *session.Session, p *session.
 	return notes, open, nil
 }
 
-// waiting is the session that ref names, or else the only one of this workspace that
-// waits for an answer. Where there are none or several it returns ErrUsage, which lists
-// them.
+// waiting returns the session that ref names. Without ref it returns the only session of
+// this workspace that waits for an answer. If there is none or several, it returns
+// ErrUsage, which lists them.
 func (s *Site) waiting(ctx context.Context, ref string) (session.ID, error) {
 	if ref != "" {
 		return s.store.Find(ctx, ref)
@@ -324,9 +322,9 @@ func (s *Site) waiting(ctx context.Context, ref string) (session.ID, error) {
 		text += fmt.Sprintf("\n  %s - %s", r.Short, s.Redactor.String(r.Task))
 		sess, p, next, err := s.outlook(ctx, r.ID)
 		if err != nil {
-			continue // approve says in full why
+			continue // approve reports the error in full
 		}
-		questions, _, _ := s.approvals(ctx, sess, p, &next) // as above
+		questions, _, _ := s.approvals(ctx, sess, p, &next) // approve reports the error in full
 		for _, q := range questions {
 			text += "\n    " + strings.Join(strings.Fields(q), " ")
 		}

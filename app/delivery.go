@@ -12,38 +12,41 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Delivery is how delivery to the server stands, as the store tells it: of one session,
-// or of all. The zero value says that no server is configured. Times are microseconds
-// since 1970, 0 for never.
+// Delivery is the state of delivery to the server as the store records it, for one
+// session or for all. The zero value means that no server is configured. Times are
+// microseconds since 1970, 0 for never.
 type Delivery struct {
-	// State is the worst; PID, Command and BeatUS are of the process that delivers
+	// Heartbeat has the worst state. Its PID, Command and BeatUS are those of the process
+	// that delivers.
 	session.Heartbeat
-	// Sessions is 0 of one session
+	// Backlog counts pending events. Its Sessions is 0 for one session.
 	session.Backlog
-	// of the connection, where it is in trouble and State is another
+	// Link is the state of the connection, if the connection fails and State is another
+	// state.
 	Link session.SyncState
-	// seq up to where the server recomputed the chain; of one session
+	// Verified is the seq up to which the server recomputed the chain, for one session.
 	Verified uint64
-	// seq that the server acknowledged; of one session
+	// Acked is the last seq that the server acknowledged, for one session.
 	Acked uint64
-	// a process delivers
+	// Delivers is true if a process delivers now.
 	Delivers bool
-	// that need a person
+	// Lanes are the lanes that need a person.
 	Lanes []Lane
 	Now   time.Time
 }
 
-// Lane is a session that is parked, fenced or forked, or that went on as another one.
+// Lane is a session that is parked, fenced or forked, or that was continued under another
+// id.
 type Lane struct {
 	Short string
 	State session.SyncState
-	// of the event that is parked; 0: none is
+	// Seq is the parked event; 0 means none.
 	Seq    uint64
 	Reason string
 }
 
-// Delivery is how delivery stands, as the store alone tells it: of one session, or of all
-// when id is empty. It takes no lock, writes nothing and needs no network.
+// Delivery returns the state of delivery as the store records it: for one session, or for
+// all if id is empty. It takes no lock, writes nothing and needs no network.
 func (s *Site) Delivery(ctx context.Context, id session.ID) (Delivery, error) {
 	holder, delivers := s.drainer()
 	if s.Settings.Config.Sync.URL == "" && !delivers {
@@ -64,7 +67,7 @@ func (s *Site) Delivery(ctx context.Context, id session.ID) (Delivery, error) {
 			v.Events = lane.Pending()
 		}
 		if v.Events > 0 {
-			if first, err := s.store.Events(ctx, id, lane.Acked, 1); err == nil && len(first) > 0 { // a damaged one has no known age
+			if first, err := s.store.Events(ctx, id, lane.Acked, 1); err == nil && len(first) > 0 { // a damaged event has no known age
 				v.OldestUS = first[0].TimeUS
 			}
 		}
@@ -95,13 +98,13 @@ func (s *Site) Delivery(ctx context.Context, id session.ID) (Delivery, error) {
 	switch {
 	case !delivers:
 		v.NextUS = 0 // no process will try then
-	case h.PID != holder.PID: // the heartbeat is of the one before
+	case h.PID != holder.PID: // the heartbeat is of an earlier process
 		v.PID, v.Command, v.BeatUS = holder.PID, strings.TrimPrefix(holder.Command, "acode "), holder.Since.UnixMicro()
 	}
 	return v, nil
 }
 
-// NoDelivery is how delivery stands before there is a store.
+// NoDelivery is the state of delivery before a store exists.
 func (s *Setup) NoDelivery() Delivery {
 	d := Delivery{Now: s.Now()}
 	if s.Settings.Config.Sync.URL != "" {
@@ -110,8 +113,8 @@ func (s *Setup) NoDelivery() Delivery {
 	return d
 }
 
-// drainer gives the process that delivers from this store, if there is one. It knows a
-// server, also where this environment names none.
+// drainer returns the process that delivers from this store, if there is one. That
+// process may know a server that this environment does not name.
 func (s *Setup) drainer() (lock.Holder, bool) {
 	holder, held, err := lock.Read(s.drainerLock())
 	return holder, err == nil && held
@@ -126,17 +129,17 @@ func (s *Setup) Delivers() bool {
 // Health says how urgent the state of delivery is.
 type Health int
 
-// The states of health, the better ones first.
+// The states of health, the best first.
 const (
-	// all is well, or will soon be
+	// Healthy needs no one.
 	Healthy Health = iota
-	// something has waited for longer than it should
+	// Late means that an event has waited too long.
 	Late
-	// nothing is delivered before a person has done something
+	// NeedsPerson means that delivery waits for a person.
 	NeedsPerson
 )
 
-// Health judges how delivery stands.
+// Health judges a state of delivery.
 func (s *Setup) Health(d Delivery) Health {
 	switch d.State {
 	case session.SyncParked, session.SyncFenced, session.SyncForked, session.SyncOtherDatabase, session.SyncAuthFailed,
@@ -149,8 +152,8 @@ func (s *Setup) Health(d Delivery) Health {
 	return Healthy
 }
 
-// notForked returns ErrForked or ErrFenced for a session whose server has another
-// history: to go on with it here would only lengthen what nobody will take.
+// notForked returns ErrForked or ErrFenced if the server has another history of the
+// session. The server would refuse all further events from here.
 func (s *Site) notForked(ctx context.Context, id session.ID) error {
 	if s.Settings.Config.Sync.URL == "" {
 		return nil
@@ -165,8 +168,8 @@ func (s *Site) notForked(ctx context.Context, id session.ID) error {
 	return forked(id, lane.State, lane.Reason)
 }
 
-// forked is the error for a session whose lane is in state, nil where that is none of
-// these.
+// forked returns the error for a lane in state, nil if the lane is neither forked nor
+// fenced.
 func forked(id session.ID, state session.SyncState, reason string) error {
 	code := session.ErrForked
 	switch state {
@@ -176,21 +179,22 @@ func forked(id session.ID, state session.SyncState, reason string) error {
 	default:
 		return nil
 	}
-	return &session.Error{Code: code, Message: reason + "; nothing more is done here, and all of it is kept",
-		Next: session.Then("go on with it where it went on, or make a new session of what is here", session.MoveForkOff, string(id))}
+	return &session.Error{Code: code, Message: reason + "; this copy is kept, and acode does nothing more with it",
+		Next: session.Then("continue it there, or make a new session from this copy", session.MoveForkOff, string(id))}
 }
 
-// wentOn refuses a session that goes on as another one, and says as which.
+// wentOn returns the error for a session that was continued under another id. It names
+// that id.
 func (s *Site) wentOn(ctx context.Context, lane session.Lane) error {
 	as, _, err := s.store.ForkOf(ctx, lane.Session)
 	if err != nil {
 		return err
 	}
-	return &session.Error{Code: session.ErrForked, Message: lane.Reason + "; nothing more is done under this id", Next: session.Do(session.MoveResume, as.Short)}
+	return &session.Error{Code: session.ErrForked, Message: lane.Reason + "; acode does nothing more under this id", Next: session.Do(session.MoveResume, as.Short)}
 }
 
-// LockDrainer takes the lock of the one process that delivers from this store. doing is
-// what others are told of this process. ErrLocked says who has it.
+// LockDrainer takes the lock of the one process that delivers from this store. doing
+// describes this process to others. ErrLocked names the holder.
 func (s *Site) LockDrainer(doing string) (*lock.Lock, error) {
 	self, err := lock.Self(doing, s.Now())
 	if err != nil {
@@ -199,7 +203,7 @@ func (s *Site) LockDrainer(doing string) (*lock.Lock, error) {
 	return acquire(s.drainerLock(), self)
 }
 
-// HolderOf gives who has the lock, of an ErrLocked.
+// HolderOf returns the holder of the lock from an ErrLocked.
 func HolderOf(err error) error {
 	var held *lock.HeldError
 	if errors.As(err, &held) {
@@ -208,9 +212,10 @@ func HolderOf(err error) error {
 	return err
 }
 
-// AskDrainer asks the process that delivers from this store to wait no longer. It leaves
-// word in the time of the lock file, which nothing else depends on, and which only grows:
-// a file system may keep no fraction of a second.
+// AskDrainer asks the process that delivers from this store to deliver at once. It sets
+// the modification time of the lock file to now. If that does not move the time forward,
+// it adds two seconds to the last request: a file system may keep no fractions of a
+// second. Nothing else uses this time.
 func (s *Site) AskDrainer() error {
 	path, before, now := s.drainerLock(), s.DrainerAsked(), s.Now()
 	if err := os.Chtimes(path, now, now); err != nil || s.DrainerAsked().After(before) {
@@ -220,7 +225,7 @@ func (s *Site) AskDrainer() error {
 	return os.Chtimes(path, later, later)
 }
 
-// DrainerAsked gives the word that AskDrainer left: another value after each request.
+// DrainerAsked returns the time that AskDrainer set, which differs after each request.
 func (s *Site) DrainerAsked() time.Time {
 	info, err := os.Stat(s.drainerLock())
 	if err != nil {

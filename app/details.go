@@ -13,34 +13,35 @@ import (
 // Details is a session with every step.
 type Details struct {
 	Status
-	// of the tasks in plan order
+	// Titles are the titles of the tasks in plan order.
 	Titles []string
 	Steps  []StepDetails
 }
 
 // StepDetails is a step in Details.
 type StepDetails struct {
-	// Took is how long its latest attempt took, 0 when it is not over
+	// Item.Took is how long the latest attempt took, 0 if it is not over.
 	Item session.Item
-	// of a failure
+	// Code is the code of a failure.
 	Code session.Code
-	// of a failure or an unknown outcome
+	// Message explains a failure or an unknown outcome.
 	Message string
-	// the end of what the command of a failure or an unknown outcome wrote
+	// Output is the last lines that the step wrote.
 	Output []string
-	// who decided about an unknown outcome of this attempt, and of the one before it
+	// Decided lists who decided about an unknown outcome of this attempt and of the one
+	// before.
 	Decided []string
 }
 
-// Details shows a session with every step, and the end of what a failed one wrote; with
-// more, further of it and what the others wrote. ref is as in Status.
+// Details returns a session with every step, and the last output of failed steps. With
+// more it returns longer output, also of steps that are done. ref is as in Status.
 func (s *Site) Details(ctx context.Context, ref string, more bool) (Details, error) {
 	var v Details
 	id, err := s.subject(ctx, ref)
 	if err != nil {
 		return v, err
 	}
-	sess, p, next, err := s.settledOutlook(ctx, id)
+	sess, p, next, err := s.freshOutlook(ctx, id)
 	if err != nil {
 		return v, err
 	}
@@ -53,7 +54,7 @@ func (s *Site) Details(ctx context.Context, ref string, more bool) (Details, err
 	for _, it := range next.Items {
 		step := StepDetails{Item: it}
 		if st := sess.Steps[it.ID]; st != nil {
-			step.Code, step.Message, step.Item.Attempt = st.Code, st.Message, st.Attempt // not the next attempt
+			step.Code, step.Message, step.Item.Attempt = st.Code, st.Message, st.Attempt // Item has the number of the next attempt
 			if st.EndedUS > 0 {
 				step.Item.Took = time.Duration(st.EndedUS-st.StartedUS) * time.Microsecond
 			}
@@ -71,8 +72,8 @@ func (s *Site) Details(ctx context.Context, ref string, more bool) (Details, err
 	return v, nil
 }
 
-// decided says who decided about an unknown outcome: of this attempt, by its receipt, and
-// of the one before, with what that one wrote.
+// decided returns who decided about an unknown outcome. It looks at the receipt of this
+// attempt, and at the unknown outcome of the attempt before with its output.
 func (s *Site) decided(ctx context.Context, id session.ID, st *session.StepState, more bool) (lines []string, err error) {
 	var began session.StepStartedData
 	if err := s.eventAt(ctx, id, st.StartSeq, &began); err != nil {
@@ -102,7 +103,8 @@ func (s *Site) decided(ctx context.Context, id session.ID, st *session.StepState
 	return lines, err
 }
 
-// eventAt decodes the event seq of a session, of any type, into data; 0 is none.
+// eventAt decodes event seq of a session, of any type, into data. It does nothing if seq
+// is 0.
 func (s *Site) eventAt(ctx context.Context, id session.ID, seq uint64, data any) error {
 	if seq == 0 {
 		return nil
@@ -114,19 +116,19 @@ func (s *Site) eventAt(ctx context.Context, id session.ID, seq uint64, data any)
 	return events[0].Decode(data)
 }
 
-// wrote gives the end of what a step wrote or found, as the receipt in event seq keeps
-// it. Of a command that is its standard error, else its standard output; with more both,
-// and more of them.
+// wrote returns the last lines of output that the receipt in event seq keeps. For a
+// command this is standard error, or standard output if standard error is empty. With
+// more it returns both, and more lines of each.
 func (s *Site) wrote(ctx context.Context, id session.ID, seq uint64, more bool) []string {
 	outputs, err := s.outputs(ctx, id, seq, more)
 	if err != nil {
-		return []string{"what it wrote cannot be read: " + err.Error()}
+		return []string{"its output cannot be read: " + err.Error()}
 	}
 	return s.ends(ctx, outputs, more)
 }
 
-// ends gives the end of the first of outputs that is not empty; with more that of each,
-// and more of it.
+// ends returns the last lines of the first output that is not empty. With more it returns
+// more lines, of every output.
 func (s *Site) ends(ctx context.Context, outputs []session.Output, more bool) []string {
 	count, limit := 20, 4<<10
 	if more {
@@ -136,7 +138,7 @@ func (s *Site) ends(ctx context.Context, outputs []session.Output, more bool) []
 	for _, o := range outputs {
 		text, err := s.content(ctx, o)
 		if err != nil {
-			return []string{"what it wrote cannot be read: " + err.Error()}
+			return []string{"its output cannot be read: " + err.Error()}
 		}
 		lines = append(lines, session.LastLines(text, count, limit)...)
 		if len(lines) > 0 && !more {
@@ -146,7 +148,7 @@ func (s *Site) ends(ctx context.Context, outputs []session.Output, more bool) []
 	return lines
 }
 
-// outputs gives those that a receipt keeps, in the order in which they are looked at.
+// outputs returns the outputs that a receipt keeps, in the order in which they are shown.
 func (s *Site) outputs(ctx context.Context, id session.ID, seq uint64, more bool) ([]session.Output, error) {
 	var receipt struct {
 		Command *session.CommandResult `json:"command"`
@@ -164,7 +166,7 @@ func (s *Site) outputs(ctx context.Context, id session.ID, seq uint64, more bool
 	return nil, err
 }
 
-// content is what was kept of an output.
+// content returns the stored text of an output.
 func (s *Site) content(ctx context.Context, o session.Output) (string, error) {
 	if o.Blob.Hash == "" {
 		return o.Text, nil

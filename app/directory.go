@@ -19,8 +19,8 @@ import (
 	"github.com/acode-dev/acode/workspace"
 )
 
-// Directory gives the directory to work in as a session will know it; empty is the
-// current one.
+// Directory returns the absolute path of dir as sessions record it. An empty dir is the
+// current directory.
 func Directory(dir string) (string, error) {
 	if dir == "" {
 		dir = "."
@@ -33,7 +33,7 @@ func Directory(dir string) (string, error) {
 	return abs, nil
 }
 
-// realDir gives the absolute path, without symbolic links, of a directory that can be
+// realDir returns the absolute path, without symbolic links, of a directory that can be
 // entered and read.
 func realDir(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
@@ -50,7 +50,7 @@ func realDir(dir string) (string, error) {
 	return abs, f.Close()
 }
 
-// unusable says what err makes of a directory, and the words that lead to another one.
+// unusable returns words for the problem err of a directory, and for the next step.
 func unusable(err error) (what, next string) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -63,18 +63,18 @@ func unusable(err error) (what, next string) {
 	return "cannot be used", "name another directory, with"
 }
 
-// enterOwn makes the workspace of the session that ref names the one to work in.
+// enterOwn sets the workspace to that of the session that ref names.
 func (s *Site) enterOwn(ctx context.Context, ref string) error {
 	id, err := s.findToResume(ctx, ref)
 	if err != nil {
 		return err
 	}
-	recorded, short, err := s.store.Workspace(ctx, id) // where it was executed last
+	recorded, short, err := s.store.Workspace(ctx, id) // the workspace of the last execution
 	if err != nil {
 		return err
 	}
 	if s.Workspace, err = realDir(recorded); err != nil {
-		if sess, verr := s.store.View(ctx, id); verr == nil && sess.State.Terminal() { // wherever its workspace is now
+		if sess, verr := s.store.View(ctx, id); verr == nil && sess.State.Terminal() { // a session that is over needs no workspace
 			return resume.Allowed(sess)
 		}
 		what, _ := unusable(err)
@@ -85,8 +85,8 @@ func (s *Site) enterOwn(ctx context.Context, ref string) error {
 	return err
 }
 
-// Guard refuses a workspace that must not be one, and a store inside the workspace: the
-// workspace's own tools could reach it there.
+// Guard refuses a workspace that acode must not work in, and a store inside the
+// workspace: the session's own commands could reach the store there.
 func (s *Setup) Guard() error {
 	allowed := slices.Concat(s.Allow, s.Settings.Config.Workspace.Allow)
 	if err := workspace.Refuse(s.Workspace, config.UserDir(s.Getenv), allowed); err != nil {
@@ -114,8 +114,8 @@ func within(dir, path string) bool {
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 }
 
-// resolved gives path without symbolic links, as far as it exists: a store is looked for
-// before it is made.
+// resolved returns path without symbolic links, as far as path exists. The store may not
+// exist yet.
 func resolved(path string) string {
 	for dir, rest := path, ""; ; dir, rest = filepath.Dir(dir), filepath.Join(filepath.Base(dir), rest) {
 		if real, err := filepath.EvalSymlinks(dir); err == nil || dir == filepath.Dir(dir) {
@@ -131,7 +131,7 @@ func (s *Setup) isAllowed(allowed []string) bool {
 	})
 }
 
-// workspaceLocks is the directory of the lock files of the workspace dir.
+// workspaceLocks returns the directory with the lock files of the workspace dir.
 func (s *Setup) workspaceLocks(dir string) string {
 	sum := sha256.Sum256([]byte(dir))
 	return filepath.Join(s.home(), "locks", "workspace-"+hex.EncodeToString(sum[:8]))

@@ -9,12 +9,12 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// What doors say and are told, in the words of the use cases.
+// Types of the use cases that doors need.
 type (
-	// Answer is what a person said to an approve step.
+	// Answer is a person's answer to an approve step.
 	Answer = engine.Answer
 
-	// Strategy says what becomes of a file step that was in progress.
+	// Strategy says how a resume handles a file step that was in progress.
 	Strategy = resume.Strategy
 
 	// Interrupted is the cause of a context that a signal ended.
@@ -31,60 +31,61 @@ const (
 // files.
 const ContinueOnChanges = string(resume.ChangesContinue)
 
-// Person answers what no policy may decide. Where no one can be asked, each method
-// answers as NoPerson does.
+// Person answers the questions that no policy may decide. If no person can be asked, each
+// method answers as NoPerson does.
 type Person interface {
 	engine.Person
 
-	// Changed asks whether to continue the session of from although files changed; view
-	// shows such a file.
+	// Changed asks whether to continue the session of from although files have changed.
+	// view returns a description of one such file.
 	Changed(ctx context.Context, from Origin, changed []session.ChangedFile, view func(session.ChangedFile) []string) (bool, error)
 
 	// InProgress asks how to handle foreign content under a step.
 	InProgress(ctx context.Context, id session.StepID, foreign []session.FileState) (Strategy, error)
 
-	// Confirm shows the sessions that were found, of which the first stands at the
-	// position that at gives, and asks which to resume: one of the first few, or -1 for
-	// none.
+	// Confirm shows the sessions in found and asks which one to resume. It returns an
+	// index below the number shown, or -1 for none. at returns the position of the first
+	// session.
 	Confirm(ctx context.Context, found []Row, at func() (Position, error)) (int, error)
 
-	// Secret asks for the value of a param that is not recorded, in a way that no one can
-	// read along. An empty one is none.
+	// Secret asks for the value of a param that is not recorded, without echo. It returns
+	// an empty value if there is none.
 	Secret(ctx context.Context, name, about string) (string, error)
 
-	// Cancel asks whether a request to cancel that has had no answer still counts.
+	// Cancel asks whether a request to cancel without an answer still counts.
 	Cancel(ctx context.Context, request string) (bool, error)
 }
 
-// Origin is a session, and the file that its plan was read from; empty: none.
+// Origin is a session and the file that its plan was read from; empty means none.
 type Origin struct{ Short, PlanFile string }
 
-// Again is how the plan is run from its beginning, behind words that lead to it.
+// Again returns the hint that runs the plan from its beginning, introduced by words.
 func (o Origin) Again(words string) session.Hint {
 	return session.Hint{Text: words, Do: session.MoveBeginAgain, Session: o.Short, Path: o.PlanFile}
 }
 
-// Door is the side that asked for a session to be carried out: a command line, or a
+// Door is the caller that asked for the execution of a session: a command line or a
 // program.
 type Door interface {
 	Person
 
-	// Begin is called once, when the session is in hand and before the first notice, with
-	// how delivery stands. The session is carried out under the context that it returns;
-	// again is closed when the session is asked a second time to end.
+	// Begin is called once with the state of delivery, after the session is locked and
+	// before the first notice. The session is executed under the context that Begin
+	// returns. again is closed when the session is asked to end for the second time.
 	Begin(ctx context.Context, delivery Delivery) (work context.Context, again <-chan struct{})
 
-	// Notice tells what happens. It may be called from several goroutines at once.
+	// Notice shows an event. Several goroutines may call it at once.
 	Notice(n session.Notice)
 
-	// Watches reports whether output is wanted while it is written.
+	// Watches reports whether the door wants output while commands write it.
 	Watches() bool
 
-	// Waits says that a lock is waited for, at most for limit, and why.
+	// Waits shows that acode waits for a lock, at most for limit, and why.
 	Waits(limit time.Duration, why error)
 }
 
-// NoPerson is the Person where no one can be asked. It answers what needs no person.
+// NoPerson is the Person where no person can be asked. It answers only what needs no
+// person.
 type NoPerson struct{}
 
 // Approve implements engine.Person.
@@ -126,7 +127,7 @@ func (NoPerson) Secret(context.Context, string, string) (string, error) { return
 // Cancel implements Person.
 func (NoPerson) Cancel(context.Context, string) (bool, error) { return true, nil }
 
-// asking lets a Person answer what validation asks.
+// asking adapts a Person to the questions of validation.
 type asking struct {
 	Person
 	from Origin

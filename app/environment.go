@@ -20,16 +20,17 @@ import (
 	"github.com/acode-dev/acode/workspace"
 )
 
-// environment joins the workspace and the blob store into what validation needs.
+// environment joins the workspace and the blob store to answer the questions of
+// validation.
 type environment struct {
 	root  *workspace.Root
 	blobs engine.Blobs
 	plan  *session.Plan
-	// of the content that people see
+	// masks the content that people see
 	door *redact.Redactor
-	// begun before; nil: asked when it is needed
+	// a question to git that was begun earlier; nil to ask when needed
 	git *gitAsked
-	// what validation found; nil: nothing is passed on
+	// results of validation for the next snapshot; nil if they are not used
 	seen *seen
 	// never nil
 	kept *kept
@@ -39,42 +40,42 @@ func newEnvironment(root *workspace.Root, blobs engine.Blobs, plan *session.Plan
 	return environment{root: root, blobs: blobs, plan: plan, door: door, kept: &kept{}}
 }
 
-// kept is the manifest that the session has, whole or as a row of differences, each of
-// which names the one before it.
+// kept is the session's manifest. It is one whole manifest, or a chain of differences
+// that each name the one before.
 type kept struct {
-	// of the last one
+	// the name of the newest manifest
 	name string
-	// how many they are
-	links int
-	state *workspace.Manifest
-	// begins with it; nil before this process has taken a snapshot
+	// the number of manifests in the chain
+	length int
+	state  *workspace.Manifest
+	// starts with state; nil until this process has taken a snapshot
 	watch *workspace.Watch
 }
 
-// maxLinks bounds how many manifests a resume reads.
-const maxLinks = 32
+// maxManifests is how many manifests a resume reads at most.
+const maxManifests = 32
 
-// seen is what validation found out and the snapshot that follows at once need not find
-// out again. The session then goes on from exactly the state that was judged.
+// seen holds results of validation that the next snapshot can use again. The session then
+// continues from exactly the state that validation accepted.
 type seen struct {
-	// the one that nothing differs from; empty: there is none
+	// the manifest that nothing differs from; empty if there is none
 	manifest string
-	// git chose its files
+	// git chose the files of the manifest
 	byGit bool
-	// git said what it had said before
+	// git reported the recorded state
 	sameGit bool
 }
 
-// gitAsked is a question to git whose answer is awaited while other work goes on.
+// gitAsked is a question to git that runs in the background.
 type gitAsked struct {
 	cancel context.CancelFunc
-	// closed when state and err are there
+	// closed when state and err are set
 	done  chan struct{}
 	state workspace.Git
 	err   error
 }
 
-// askGit begins to ask git for the state of dir.
+// askGit starts to ask git for the state of dir.
 func askGit(ctx context.Context, dir string) *gitAsked {
 	ctx, cancel := context.WithCancel(ctx)
 	g := &gitAsked{cancel: cancel, done: make(chan struct{})}
@@ -85,7 +86,7 @@ func askGit(ctx context.Context, dir string) *gitAsked {
 	return g
 }
 
-// wait gives the answer, unless ctx ends first.
+// wait returns the answer, or an error if ctx ends first.
 func (g *gitAsked) wait(ctx context.Context) (workspace.Git, error) {
 	select {
 	case <-g.done:
@@ -95,7 +96,7 @@ func (g *gitAsked) wait(ctx context.Context) (workspace.Git, error) {
 	}
 }
 
-// stop ends a question whose answer nobody needs any more, and waits for git to end.
+// stop ends a question whose answer is no longer needed, and waits for git to end.
 func (g *gitAsked) stop() {
 	if g != nil {
 		g.cancel()
@@ -103,7 +104,8 @@ func (g *gitAsked) stop() {
 	}
 }
 
-// maxShown bounds the content that is compared line by line for a person.
+// maxShown is the size of the largest content, in bytes, that is compared line by line
+// for a person.
 const maxShown = 1 << 20
 
 // Changes implements resume.Environment.
@@ -125,7 +127,7 @@ func (e environment) Changes(ctx context.Context, files []session.FileState, pla
 func (e environment) load(ctx context.Context, name string) error {
 	k := kept{name: name}
 	var rows []*workspace.Manifest
-	for next := name; next != ""; k.links++ {
+	for next := name; next != ""; k.length++ {
 		data, err := e.blob(ctx, next)
 		if err != nil {
 			return err
@@ -147,8 +149,8 @@ func (e environment) load(ctx context.Context, name string) error {
 	return nil
 }
 
-// look keeps what differs in the workspace from the last snapshot or look and gives its
-// name; empty: nothing does.
+// look stores the differences from the last snapshot or look and returns their name. The
+// name is empty if nothing differs.
 func (e environment) look(ctx context.Context) (string, error) {
 	k := e.kept
 	if k.watch == nil {
@@ -158,16 +160,16 @@ func (e environment) look(ctx context.Context) (string, error) {
 	if diff == nil || err != nil {
 		return "", err
 	}
-	if diff.Base = k.name; k.links >= maxLinks {
-		diff, k.links = k.watch.State(), 0
+	if diff.Base = k.name; k.length >= maxManifests {
+		diff, k.length = k.watch.State(), 0
 	}
 	name, err := e.stage(ctx, diff)
 	if err != nil {
-		k.links = maxLinks // this difference is lost: the next is told whole
+		k.length = maxManifests // this difference is lost, so the next manifest is stored whole
 		return "", err
 	}
 	k.name = name
-	k.links++
+	k.length++
 	return name, nil
 }
 
@@ -177,8 +179,8 @@ func (e environment) stage(ctx context.Context, m *workspace.Manifest) (string, 
 	return ref.Hash, err
 }
 
-// racy reports whether m has files whose stat may hide a change. Each look at it would
-// read them again, which a new manifest spares.
+// racy reports whether m has files whose stat may hide a change. Every look at m would
+// read them again; a new manifest avoids this.
 func racy(m *workspace.Manifest) bool {
 	return slices.ContainsFunc(m.Entries, func(f session.FileState) bool { return f.Racy })
 }
@@ -210,7 +212,7 @@ func (e environment) GitChanges(ctx context.Context, git string) ([]string, erro
 		e.seen.sameGit = now == old
 	}
 	if now.Digest == "" {
-		return []string{"git no longer says anything of the workspace: " + cmp.Or(now.Silent, "it is no repository any more")}, nil
+		return []string{"git no longer reports on the workspace: " + cmp.Or(now.Silent, "it is no repository any more")}, nil
 	}
 	var lines []string
 	if now.Branch != old.Branch {
@@ -228,8 +230,8 @@ func (e environment) GitChanges(ctx context.Context, git string) ([]string, erro
 	return lines, nil
 }
 
-// Suspicious implements resume.Environment: only added lines are judged, so only files
-// whose old content is held.
+// Suspicious implements resume.Environment. It judges only added lines, so only files
+// whose old content is stored.
 func (e environment) Suspicious(ctx context.Context, changed []session.ChangedFile) []string {
 	var out []string
 	for _, c := range changed {
@@ -244,8 +246,8 @@ func (e environment) Suspicious(ctx context.Context, changed []session.ChangedFi
 	return out
 }
 
-// both gives the old and the new content of a changed file for people to see, when both
-// are at hand. A file that is gone holds nothing.
+// both returns the old and the new content of a changed file, masked for people, if both
+// are available. The content of a deleted file is empty.
 func (e environment) both(ctx context.Context, c session.ChangedFile) (before, now []byte, ok bool) {
 	if c.Old == "" || c.Size > maxShown {
 		return nil, nil, false
@@ -267,8 +269,8 @@ func (e environment) both(ctx context.Context, c session.ChangedFile) (before, n
 	return before, e.door.Bytes(now), err == nil
 }
 
-// held finds content by its hash, unless it is too large to be shown: among the blobs, or
-// in the plan that wrote it.
+// held returns the content with a hash, from the blobs or from the plan that wrote it. It
+// reports false for content that is too large to show.
 func (e environment) held(ctx context.Context, hash string) ([]byte, bool) {
 	if r, err := e.blobs.Open(ctx, hash); err == nil {
 		defer r.Close()
@@ -285,8 +287,8 @@ func (e environment) held(ctx context.Context, hash string) ([]byte, bool) {
 	return nil, false
 }
 
-// view shows a changed file to a person: a diff where the old content is held, else what
-// is known of it.
+// view describes a changed file for a person: a diff if the old content is stored, else
+// its known properties.
 func (e environment) view(c session.ChangedFile) []string {
 	before, now, ok := e.both(context.Background(), c)
 	if ok {
@@ -313,8 +315,8 @@ func (e environment) view(c session.ChangedFile) []string {
 	return []string{line}
 }
 
-// Snapshot implements resume.Environment. What validation has just seen is not looked at
-// again.
+// Snapshot implements resume.Environment. It does not read again the files that
+// validation has just compared.
 func (e environment) Snapshot(ctx context.Context, planned []string) (shot resume.Snapshot, err error) {
 	if e.git == nil {
 		e.git = askGit(ctx, e.root.Dir())
@@ -333,8 +335,8 @@ func (e environment) Snapshot(ctx context.Context, planned []string) (shot resum
 	return shot, err
 }
 
-// manifest gives the manifest that validation found nothing to differ from, as long as
-// git, which chooses the files, says what it said then; else it makes one.
+// manifest returns the manifest that validation found unchanged, if git still reports the
+// same state, because git chooses the files. Otherwise it makes a new manifest.
 func (e environment) manifest(ctx context.Context, planned []string) (string, error) {
 	if e.seen != nil && e.seen.manifest != "" {
 		git, err := e.git.wait(ctx)
@@ -353,13 +355,13 @@ func (e environment) manifest(ctx context.Context, planned []string) (string, er
 	}
 	name, err := e.stage(ctx, m)
 	if err == nil {
-		*e.kept = kept{name: name, links: 1, state: m, watch: e.root.Watch(m, planned)}
+		*e.kept = kept{name: name, length: 1, state: m, watch: e.root.Watch(m, planned)}
 	}
 	return name, err
 }
 
-// Keep implements resume.Environment. What is no plain file is not kept: no step
-// overwrites it.
+// Keep implements resume.Environment. It stores only plain files, because no step
+// overwrites anything else.
 func (e environment) Keep(ctx context.Context, changed []session.ChangedFile) ([]session.FileState, error) {
 	known := make([]session.FileState, len(changed))
 	for i, c := range changed {
@@ -380,7 +382,8 @@ func (e environment) Keep(ctx context.Context, changed []session.ChangedFile) ([
 	return states, nil
 }
 
-// keep saves the very content that f describes: what is accepted may be overwritten.
+// keep stores the exact content that f describes, because a step may overwrite an
+// accepted file.
 func (e environment) keep(ctx context.Context, f session.FileState) error {
 	r, size, err := e.root.Content(f.Path)
 	if err != nil {

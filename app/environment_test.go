@@ -27,7 +27,7 @@ type judged struct {
 	t   *testing.T
 	env environment
 	dir string
-	// a line for each time that git was started
+	// a file with one line for each start of git
 	calls string
 	shot  resume.Snapshot
 }
@@ -41,8 +41,8 @@ func inGit(t *testing.T, dir string, args ...string) {
 	}
 }
 
-// newJudged makes the workspace, with a repository or without, by a clock that runs
-// ahead, so that no file counts as touched just now.
+// newJudged makes the workspace, with or without a repository. Its clock is an hour
+// ahead, so that no file seems just modified.
 func newJudged(t *testing.T, git bool) *judged {
 	t.Helper()
 	ctx := context.Background()
@@ -109,12 +109,12 @@ func (j *judged) snapshot() resume.Snapshot {
 	return shot
 }
 
-// again validates against the first snapshot and takes the next. It gives how often git
-// was started, and how many files had changed.
+// again validates against the first snapshot and takes the next one. It returns how often
+// git was started, and how many files had changed.
 func (j *judged) again() (shot resume.Snapshot, started, changed int) {
 	j.t.Helper()
 	ctx := context.Background()
-	_ = os.Remove(j.calls) // there is none before the first
+	_ = os.Remove(j.calls) // there is no file at first
 	j.env.seen = &seen{}
 	j.env.git = askGit(ctx, j.dir)
 	defer j.env.git.stop()
@@ -135,8 +135,7 @@ func (j *judged) again() (shot resume.Snapshot, started, changed int) {
 	return shot, strings.Count(string(b), "\n"), len(files)
 }
 
-// The snapshot after a validation that found nothing is what was judged, and costs
-// nothing more.
+// A snapshot after a validation without changes uses the results of that validation.
 func TestSnapshotIsWhatWasJudged(t *testing.T) {
 	for git, want := range map[bool]int{false: 0, true: 2} {
 		j := newJudged(t, git)
@@ -147,8 +146,7 @@ func TestSnapshotIsWhatWasJudged(t *testing.T) {
 	}
 }
 
-// What changed is in the next manifest, whether the files, what git lists or what it says
-// of itself differs.
+// The next manifest has the changes of files, of git's list of files, and of git's state.
 func TestSnapshotAnewAfterChanges(t *testing.T) {
 	for name, change := range map[string]func(*judged){
 		"modified":   func(j *judged) { j.put("a", "22") },
@@ -175,7 +173,7 @@ func TestSnapshotAnewAfterChanges(t *testing.T) {
 	}
 }
 
-// Files that were touched just before a manifest was made do not stay suspicious.
+// A new manifest clears files that were modified just before the last manifest.
 func TestSnapshotAnewWhereFilesWereRacy(t *testing.T) {
 	if m := (&workspace.Manifest{Entries: []session.FileState{{Path: "a"}, {Path: "b", Racy: true}}}); !racy(m) {
 		t.Error("racy: got false for a manifest with a racy file")
@@ -185,10 +183,10 @@ func TestSnapshotAnewWhereFilesWereRacy(t *testing.T) {
 	}
 }
 
-// FR-044: what git no longer says is said in words.
+// FR-044: changes in git's state are described in words.
 func TestGitChangesInWords(t *testing.T) {
 	for want, change := range map[string]func(*judged){
-		"git no longer says anything":             func(j *judged) { _ = os.RemoveAll(filepath.Join(j.dir, ".git")) },
+		"git no longer reports":                   func(j *judged) { _ = os.RemoveAll(filepath.Join(j.dir, ".git")) },
 		"git branch was main, is none (detached)": func(j *judged) { inGit(j.t, j.dir, "checkout", "-q", "--detach") },
 		"git working tree has uncommitted changes, had none": func(j *judged) {
 			if err := os.WriteFile(filepath.Join(j.dir, "untracked"), nil, 0o600); err != nil {
@@ -206,7 +204,7 @@ func TestGitChangesInWords(t *testing.T) {
 	}
 }
 
-// meddled is a blob store beside which somebody writes while it keeps content.
+// meddled is a blob store that changes a file while it keeps its content.
 type meddled struct {
 	engine.Blobs
 	before, after func()
@@ -219,7 +217,8 @@ func (m meddled) Stage(ctx context.Context, r io.Reader, size int64) (session.Bl
 	return ref, err
 }
 
-// FR-045: what is accepted is what was kept, whenever somebody writes once more.
+// FR-045: the accepted content is the stored content, even if a file changes again
+// meanwhile.
 func TestKeepsWhatItAccepts(t *testing.T) {
 	ctx := context.Background()
 	for _, first := range []bool{true, false} {
@@ -247,13 +246,13 @@ func hashOf(content string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// However many commands change something, a resume reads a bounded number of manifests,
-// and they add up to the workspace as the last one left it.
+// A resume reads a bounded number of manifests, even after many commands with changes.
+// Together they describe the workspace as the last command left it.
 func TestLooksAreKeptInARow(t *testing.T) {
 	j := newJudged(t, false)
 	ctx := context.Background()
 	name, most := j.shot.Manifest, 0
-	for i := range 2*maxLinks + 3 {
+	for i := range 2*maxManifests + 3 {
 		if again, err := j.env.look(ctx); again != "" || err != nil {
 			t.Fatalf("look where nothing changed: got %q, %v", again, err)
 		}
@@ -268,10 +267,10 @@ func TestLooksAreKeptInARow(t *testing.T) {
 		if err != nil || len(changed) != 0 {
 			t.Fatalf("Changes since look %d: got %+v, %v", i, changed, err)
 		}
-		most = max(most, read.kept.links)
+		most = max(most, read.kept.length)
 	}
-	if most != maxLinks {
-		t.Errorf("manifests in a row: got %d, want %d", most, maxLinks)
+	if most != maxManifests {
+		t.Errorf("manifests in a row: got %d, want %d", most, maxManifests)
 	}
 	if err := os.Remove(filepath.Join(j.dir, "made0")); err != nil {
 		t.Fatal(err)
@@ -280,18 +279,18 @@ func TestLooksAreKeptInARow(t *testing.T) {
 	if err != nil || len(changed) != 1 || changed[0].Path != "made0" || changed[0].Kind != session.FileDeleted {
 		t.Errorf("Changes: got %+v, %v, want that made0 is gone", changed, err)
 	}
-	// What could not be kept is kept with the next difference.
+	// The next look stores a difference that could not be stored before.
 	j.env = newEnvironment(j.env.root, failing{j.env.blobs}, j.env.plan, j.env.door)
 	j.env.kept.watch = j.env.root.Watch(&workspace.Manifest{Dirs: []session.FileState{{Path: ".", Inode: 1}}}, nil)
 	if name, err := j.env.look(ctx); name != "" || err == nil {
 		t.Errorf("look that cannot be kept: got %q, %v", name, err)
 	}
-	if j.env.kept.links != maxLinks {
-		t.Errorf("links after a failure: got %d, want %d, so that the next is whole", j.env.kept.links, maxLinks)
+	if j.env.kept.length != maxManifests {
+		t.Errorf("length after a failure: got %d, want %d, so that the next is whole", j.env.kept.length, maxManifests)
 	}
 }
 
-// failing is a blob store that keeps nothing.
+// failing is a blob store that stores nothing.
 type failing struct{ engine.Blobs }
 
 func (failing) Stage(context.Context, io.Reader, int64) (session.BlobRef, error) {

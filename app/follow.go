@@ -12,22 +12,20 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// ThisRun makes Follow begin where the process began that executes the session, or
-// executed it last.
+// ThisRun as Following.After makes Follow begin where the latest executing process began.
 const ThisRun = math.MaxUint64
 
-// How often Follow looks whether something was committed, and after how many looks it
-// reads in any case.
+// How often Follow checks for a commit, and after how many checks it reads in any case.
 const (
 	followEvery = 100 * time.Millisecond
 	readAnyway  = 50
 )
 
-// Following says what of a session is wanted.
+// Following selects the parts of a session that Follow tells.
 type Following struct {
-	// as in Status
+	// Ref is as in Status.
 	Ref string
-	// the event behind which it begins, or ThisRun
+	// After is the seq after which Follow begins, or ThisRun.
 	After uint64
 	Lines Lines
 }
@@ -35,21 +33,20 @@ type Following struct {
 // Lines says which lines of commands are told beside events.
 type Lines int
 
-// What a follower may want to see of what commands write.
+// The choices of lines.
 const (
 	NoLines Lines = iota
-	// while they run
+	// LiveLines are lines that commands write from now on.
 	LiveLines
-	// also what was written before anybody followed, as far as it was kept
+	// AllLines also includes the stored lines from before.
 	AllLines
 )
 
-// Follow tells what happens in a session that another process executes, from its events
-// above seq After, until no process executes it any more, and gives how it stands then.
-// What it tells of an event is what that process tells of it, and carries its seq: with
-// the last of these, another Follow neither misses nor repeats anything. Lines of output
-// carry none, and come before the end of their command. It takes no lock and writes
-// nothing.
+// Follow passes the events of a session above seq After to tell, until no process
+// executes the session. It returns the last state of the session. A notice of an event is
+// the same as in the executing process and carries the event's seq. A second Follow from
+// the last seq neither misses nor repeats an event. Lines of output have no seq, and come
+// before the end of their command. Follow takes no lock and writes nothing.
 func (s *Site) Follow(ctx context.Context, o Following, tell func(session.Notice)) (session.Result, error) {
 	id, err := s.subject(ctx, o.Ref)
 	if err != nil {
@@ -59,7 +56,7 @@ func (s *Site) Follow(ctx context.Context, o Following, tell func(session.Notice
 	if err != nil {
 		return session.Result{}, err
 	}
-	// lines come while events are told
+	// lines and events come from different goroutines
 	var mu sync.Mutex
 	f := &follower{
 		Site: s, lines: o.Lines, facts: s.facts(ctx, p, next), sess: sess, after: o.After, split: split(p), open: map[session.StepID]*attended{},
@@ -72,7 +69,7 @@ func (s *Site) Follow(ctx context.Context, o Following, tell func(session.Notice
 	f.out = s.liveOutputs(id, f.tell)
 	err = f.watch(ctx)
 	f.out.close()
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) { // whatever met it
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) { // any call may have met the end of ctx
 		err = context.Cause(ctx)
 	}
 	if err != nil {
@@ -85,7 +82,7 @@ func (s *Site) Follow(ctx context.Context, o Following, tell func(session.Notice
 	return result, nil
 }
 
-// facts folds the events of a session of which next is left.
+// facts returns a fold over the events of a session. next is its remaining work.
 func (s *Site) facts(ctx context.Context, p *session.Plan, next session.Continuation) session.Facts {
 	return session.Facts{
 		Plan: p, Items: next.Items, Redact: s.Redactor.String,
@@ -93,7 +90,7 @@ func (s *Site) facts(ctx context.Context, p *session.Plan, next session.Continua
 			return s.ends(ctx, []session.Output{c.Stderr, c.Stdout}, false)
 		},
 		Value: func(c *session.Capture) string {
-			value, _ := s.content(ctx, session.Output{Blob: c.Blob}) // the receipt counts without it
+			value, _ := s.content(ctx, session.Output{Blob: c.Blob}) // a capture that cannot be read is shown without its value
 			return value
 		},
 	}
@@ -108,30 +105,30 @@ type follower struct {
 	after uint64
 	split map[session.StepID]bool
 	tell  func(session.Notice)
-	// of the last event that was read
+	// seq of the last event that was read
 	seq uint64
-	// that was told
+	// the last notice that was told
 	last session.Notice
 	held []held
 	out  *outputs
-	// the commands that were started and have no receipt
+	// commands that were started and have no receipt
 	open map[session.StepID]*attended
 }
 
-// held is a notice that is to be told.
+// held is a notice that waits to be told.
 type held struct {
 	session.Notice
-	// of the command that it is the end of
+	// the key of the command that this notice ends
 	key string
-	// of that, if there is one
+	// the result of that command, if it has one
 	result *session.CommandResult
 }
 
-// attended is a command that runs, as far as events tell.
+// attended is a command that runs according to the events.
 type attended struct {
 	key  string
 	item session.Item
-	// its start
+	// time of its start
 	atUS int64
 	told bool
 }
@@ -142,7 +139,8 @@ func (f *follower) watch(ctx context.Context) error {
 	defer tick.Stop()
 	seen := uint64(math.MaxUint64)
 	for look := 0; ; look++ {
-		// In this order: what its process committed before it ended is read below.
+		// Read the lock before the store, so that the last commits of a process that ends
+		// are read too.
 		_, running, _ := lock.Read(f.lockFile(f.sess.ID)) // an unreadable lock file has no holder
 		now, err := f.store.Version(ctx)
 		if err != nil {
@@ -167,7 +165,7 @@ func (f *follower) watch(ctx context.Context) error {
 	}
 }
 
-// read tells the events that have come.
+// read tells the new events.
 func (f *follower) read(ctx context.Context) error {
 	for e, err := range f.events(ctx, f.sess.ID, f.seq) {
 		if err != nil {
@@ -199,7 +197,7 @@ func (f *follower) read(ctx context.Context) error {
 	return f.release(ctx)
 }
 
-// commands takes up which command e is the start or the end of; h tells e.
+// commands notes a command that e starts or ends. h is the notice of e.
 func (f *follower) commands(e session.Event, h *held) error {
 	if f.lines == NoLines {
 		return nil
@@ -236,7 +234,7 @@ func (f *follower) release(ctx context.Context) error {
 		}
 		if h.Kind == session.NoticeSession {
 			for _, a := range f.open {
-				a.told = false // by the process that begins here
+				a.told = false // the process that begins here has not told it
 			}
 		}
 		f.last = h.Notice
@@ -253,7 +251,7 @@ func (h held) step() session.StepID {
 	return h.Item.ID
 }
 
-// wrote tells what is left of what the command wrote that h is the end of.
+// wrote tells the remaining output of the command that h ends.
 func (f *follower) wrote(ctx context.Context, h held) error {
 	if h.key == "" {
 		return nil
@@ -263,7 +261,7 @@ func (f *follower) wrote(ctx context.Context, h held) error {
 		return nil
 	}
 	it := *h.Item
-	it.Status = session.InProgress // its end is told next
+	it.Status = session.InProgress // the end of the command is told next
 	stdout, stderr := f.out.lines(it, session.BothStreams), f.out.lines(it, session.Stderr)
 	if f.split[h.Item.ID] {
 		stdout.stream = session.Stdout
@@ -272,16 +270,16 @@ func (f *follower) wrote(ctx context.Context, h held) error {
 	return errors.Join(f.kept(ctx, h.result, stdout, stderr), stdout.close(), stderr.close())
 }
 
-// attend tells what the commands write that run. One whose start was told to another
-// follower, or by a process before, is told to run.
+// attend tells the output of the running commands. If this follower has not told the
+// start of a command, attend tells that the command runs.
 func (f *follower) attend(ctx context.Context) error {
 	if f.lines == NoLines || len(f.open) == 0 {
 		return nil
 	}
-	if _, err := f.store.View(ctx, f.sess.ID); err != nil { // for what it knows of secrets by now
+	if _, err := f.store.View(ctx, f.sess.ID); err != nil { // reading the session teaches the redactor new secrets
 		return err
 	}
-	for _, it := range f.facts.Items { // in their order
+	for _, it := range f.facts.Items { // in plan order
 		a := f.open[it.ID]
 		if a == nil {
 			continue
@@ -302,23 +300,23 @@ func (f *follower) attend(ctx context.Context) error {
 	return nil
 }
 
-// teller is the journal of a session that this process executes, and has what its door is
-// told of an event made from that event.
+// teller is the journal of a session that this process executes. It makes the door's
+// notices from the committed events.
 type teller struct {
 	*local.Writer
 	door func(session.Notice)
 
 	mu    sync.Mutex
 	facts session.Facts
-	// of the last event that facts has
+	// seq of the last event in facts
 	seq uint64
-	// and not told yet
+	// notices that are made but not told yet
 	made map[telling][]session.Notice
-	// how the session came to rest
+	// the notice of the session's end
 	last session.Notice
 }
 
-// telling is what a notice is about.
+// telling identifies the subject of a notice.
 type telling struct {
 	kind session.NoticeKind
 	step session.StepID
@@ -330,9 +328,9 @@ func (s *Site) teller(ctx context.Context, w *local.Writer, p *session.Plan, nex
 		t.facts.Begin(w.Session())
 		return t
 	}
-	for e, err := range s.events(ctx, w.Session().ID, 0) { // what was asked is only there
+	for e, err := range s.events(ctx, w.Session().ID, 0) { // only the events have the open question
 		if err == nil {
-			_, _, _ = t.facts.Of(e, nil) // the writer has verified it
+			_, _, _ = t.facts.Of(e, nil) // the writer has verified the event
 		}
 	}
 	return t
@@ -354,12 +352,12 @@ func (t *teller) committed(drafts []session.Draft, events []session.Event, err e
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i, e := range events {
-		if e.Seq <= t.seq { // a receipt that was there already
+		if e.Seq <= t.seq { // a receipt from an earlier commit
 			continue
 		}
 		t.seq = e.Seq
 		var data any
-		if len(drafts) == len(events) { // it need not be decoded
+		if len(drafts) == len(events) { // saves decoding the event
 			data = drafts[i].Data
 		}
 		n, told, ferr := t.facts.Of(e, data)
@@ -377,7 +375,8 @@ func (t *teller) committed(drafts []session.Draft, events []session.Event, err e
 	return events, err
 }
 
-// notice tells n, in the words of its event where one says it.
+// notice passes n to the door. If an event was committed for n, it passes the notice of
+// that event.
 func (t *teller) notice(n session.Notice) {
 	if n.Item != nil {
 		t.mu.Lock()

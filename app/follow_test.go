@@ -23,8 +23,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// TestMain makes this binary the processes of a test too: one that executes a session,
-// one that follows it, and the supervisor of its commands.
+// TestMain also runs this binary as the helper processes of a test: one that executes a
+// session, one that follows it, and the supervisor of commands.
 func TestMain(m *testing.M) {
 	var err error
 	switch role := os.Getenv("ACODE_TEST_FOLLOW"); {
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// said is all that a notice says, but for what is looked up beside it.
+// said is the content of a notice without the values that are looked up separately.
 type said struct {
 	Seq    uint64
 	TimeUS int64
@@ -60,13 +60,13 @@ func saidBy(n session.Notice) said {
 	s := said{Seq: n.Seq, TimeUS: n.TimeUS, Kind: n.Kind, Item: n.Item, Text: n.Text, Detail: n.Detail, Took: n.Took}
 	if n.Result != nil {
 		r := *n.Result
-		r.Next = session.Hint{} // what there is to do next depends on who is asked
+		r.Next = session.Hint{} // the next step depends on who asks
 		s.Result = &r
 	}
 	return s
 }
 
-// writer gives a function that writes a fact as one line.
+// writer returns a function that writes each fact as one line.
 func writer(to io.Writer) func(session.Notice) {
 	return func(n session.Notice) {
 		if n.Seq == 0 {
@@ -90,7 +90,7 @@ func setupForTest(dir string) (Setup, error) {
 	return Setup{Settings: settings, Load: load, Workspace: filepath.Join(dir, "ws"), Redactor: redact.New(nil), Command: "test", Now: time.Now, Getenv: getenv}, err
 }
 
-// lines is a door that writes what it is told.
+// lines is a door that writes the notices it gets.
 type lines struct {
 	NoPerson
 	tell func(session.Notice)
@@ -137,7 +137,7 @@ func executeForTest() error {
 	case !rows[0].State.Terminal():
 		if s.Asks(ctx, rows[0]) {
 			for id := range p.All() {
-				_, _ = s.Decide(ctx, Verdict{Ref: string(rows[0].ID), Step: id.String(), Grant: true, By: "test"}) // it may ask nothing
+				_, _ = s.Decide(ctx, Verdict{Ref: string(rows[0].ID), Step: id.String(), Grant: true, By: "test"}) // the step may ask nothing
 			}
 		}
 		_, err = s.Resume(ctx, door, Resume{Ref: string(rows[0].ID), Choices: Choices{Uncertain: session.InterruptReruns}})
@@ -162,7 +162,7 @@ func followForTest() error {
 	return errors.Join(err, s.Close())
 }
 
-// random makes a plan of every kind of step.
+// random returns a plan with every kind of step.
 func random(r *rand.Rand) *session.Plan {
 	p := &session.Plan{Task: "random", OnFailure: session.FailureContinues, MaxParallel: 1 + r.IntN(3)}
 	for t := range 2 + r.IntN(3) {
@@ -192,8 +192,8 @@ func random(r *rand.Rand) *session.Plan {
 	return p
 }
 
-// child starts this binary in a role. It is killed after some milliseconds, where they
-// are not 0.
+// child starts this binary in a role. It kills the process after ms milliseconds, unless
+// ms is 0.
 func child(t *testing.T, dir, role string, after uint64, ms int) (out []byte) {
 	t.Helper()
 	self, err := os.Executable()
@@ -206,7 +206,7 @@ func child(t *testing.T, dir, role string, after uint64, ms int) (out []byte) {
 		defer cancel()
 		ctx = limited
 	}
-	cmd := exec.CommandContext(ctx, self) // which kills it
+	cmd := exec.CommandContext(ctx, self) // kills the process
 	cmd.Env = append(os.Environ(), "ACODE_TEST_FOLLOW="+role, "ACODE_TEST_DIR="+dir, "ACODE_TEST_AFTER="+strconv.FormatUint(after, 10))
 	out, err = cmd.Output()
 	if exit := (*exec.ExitError)(nil); ms == 0 && errors.As(err, &exit) {
@@ -215,7 +215,7 @@ func child(t *testing.T, dir, role string, after uint64, ms int) (out []byte) {
 	return out
 }
 
-// parse reads facts; a line that a kill cut short is none.
+// parse reads facts. It skips a line that a kill cut short.
 func parse(t *testing.T, text []byte) (facts []said) {
 	t.Helper()
 	for len(text) > 0 {
@@ -228,16 +228,16 @@ func parse(t *testing.T, text []byte) (facts []said) {
 		}
 		text = text[n:]
 		var one said
-		if err := json.Unmarshal(line, &one); err == nil { // else the next process wrote behind a half line
+		if err := json.Unmarshal(line, &one); err == nil { // else the next process wrote after an incomplete line
 			facts = append(facts, one)
 		}
 	}
 	return facts
 }
 
-// Over random runs and kills, what followers saw, which are killed and go on behind the
-// last fact that they told, is the history: each fact once, in its order. What the
-// executing processes told is part of it.
+// Followers of random runs are killed and start again after the last fact they saw.
+// Together they see the history: each fact once and in order. The facts that the
+// executing processes told are part of it.
 func TestFollowSeesTheHistory(t *testing.T) {
 	runs := 6
 	if testing.Short() {
@@ -275,8 +275,8 @@ func followRandom(t *testing.T, r *rand.Rand) {
 			child(t, dir, "execute", 0, ms)
 		}
 		before = lastSeq(t, dir)
-		for range 4 { // gates end a process
-			child(t, dir, "execute", 0, 0) // lives, and so tells all that it does
+		for range 4 { // each gate ends a process
+			child(t, dir, "execute", 0, 0) // is not killed, and so tells everything it does
 		}
 	}()
 	var seen []said
@@ -329,7 +329,7 @@ func lastSeq(t *testing.T, dir string) (seq uint64) {
 		return 0
 	}
 	s, err := OpenRead(t.Context(), setup)
-	if err != nil { // nothing was made yet
+	if err != nil { // no store exists yet
 		return 0
 	}
 	defer s.Close()
@@ -340,7 +340,7 @@ func lastSeq(t *testing.T, dir string) (seq uint64) {
 	return rows[0].LastSeq
 }
 
-// historyOf folds the events of the only session.
+// historyOf returns the facts of the only session.
 func historyOf(t *testing.T, dir string) (facts []said) {
 	t.Helper()
 	setup, err := setupForTest(dir)

@@ -11,21 +11,22 @@ import (
 	"github.com/acode-dev/acode/workspace"
 )
 
-// Forecast is what a resume would do.
+// Forecast is the plan of a resume.
 type Forecast struct {
 	Session *session.Session
-	// of the last checkpoint's step; zero: none yet
+	// Checkpoint is the position of the step of the last checkpoint, zero if there is
+	// none.
 	Checkpoint Position
 	Next       session.Continuation
 	Changed    []session.ChangedFile
 	Warnings   []string
-	// the plan file was edited since; zero: it was not
+	// Edited is set if the plan file was edited after the session began.
 	Edited session.Hint
-	// of this session
+	// Delivery is the state of delivery of this session.
 	Delivery Delivery
 }
 
-// Forecast says what a resume would do. It takes no lock and changes no byte. ref is as
+// Forecast returns the plan of a resume. It takes no lock and changes no byte. ref is as
 // in Resume.
 func (s *Site) Forecast(ctx context.Context, ref string, c Choices) (Forecast, error) {
 	id, err := s.pick(ctx, ref, nil)
@@ -60,7 +61,7 @@ func (s *Site) Forecast(ctx context.Context, ref string, c Choices) (Forecast, e
 	return out, err
 }
 
-// try goes through all of a resume that changes nothing.
+// try runs the parts of a resume that change nothing.
 func (w *work) try(ctx context.Context) (resume.Ready, []string, error) {
 	root, err := workspace.Open(w.Workspace, w.Now)
 	if err != nil {
@@ -71,12 +72,12 @@ func (w *work) try(ctx context.Context) (resume.Ready, []string, error) {
 	if err != nil {
 		return resume.Ready{}, nil, err
 	}
-	warnings := slices.Concat(odd(w.writer.Report()), w.Settings.Warnings, requestNotes(asked, false))
+	warnings := slices.Concat(loadWarnings(w.writer.Report()), w.Settings.Warnings, requestNotes(asked, false))
 	runner := w.runner()
 	defer runner.Close()
 	env := newEnvironment(root, w.writer, w.plan, w.Redactor)
 	r := w.resumer(env, runner, asking{Person: NoPerson{}}, func(n session.Notice) {
-		if n.Kind == session.NoticeWarning { // the rest is in the Forecast
+		if n.Kind == session.NoticeWarning { // the Forecast has the rest
 			warnings = append(warnings, n.Text)
 		}
 	})
@@ -88,7 +89,7 @@ func (w *work) try(ctx context.Context) (resume.Ready, []string, error) {
 	return ready, warnings, err
 }
 
-// checkpointName is how log and people name the checkpoint that was used.
+// checkpointName is the name of the used checkpoint in the log and in messages.
 func checkpointName(r local.LoadReport) string {
 	if r.Checkpoint == 0 {
 		return "none"
@@ -96,9 +97,9 @@ func checkpointName(r local.LoadReport) string {
 	return fmt.Sprintf("seq %d", r.Checkpoint)
 }
 
-// odd says what of a session is not as it was written, and does not keep it from being
-// continued.
-func odd(r local.LoadReport) []string {
+// loadWarnings returns warnings about a session whose data is not as it was written, but
+// can still be continued.
+func loadWarnings(r local.LoadReport) []string {
 	lines := slices.Clone(r.Warnings)
 	if r.BadCheckpoint != "" {
 		lines = append(lines, r.BadCheckpoint+", so an older one was used; a verification says more")
@@ -106,7 +107,7 @@ func odd(r local.LoadReport) []string {
 	return lines
 }
 
-// Outline says what a new session of p would do. It opens no store and changes no byte.
+// Outline returns the work of a new session of p. It opens no store and changes no byte.
 func (s *Setup) Outline(p *session.Plan) (session.Continuation, error) {
 	root, err := workspace.Open(s.Workspace, s.Now)
 	if err != nil {

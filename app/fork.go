@@ -12,23 +12,23 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Fork is a session on its way to another id, because the server has another history of
-// it. No process executes the session meanwhile. Release it.
+// Fork is a session that gets a new id because the server has another history under the
+// old one. No process executes the session meanwhile. The caller must call Release.
 type Fork struct {
 	Old *session.Session
-	// the zero value until it was made
+	// New is zero until Make has made the new session.
 	New session.Summary
-	// commands in progress whose outcome is unknown, with why
+	// Unknown maps each command in progress with an unknown outcome to the reason.
 	Unknown map[session.StepID]string
 
 	site *Site
 	lock *lock.Lock
-	// commands in progress with a result, by attempt
+	// attempts of the commands in progress that have a result
 	finished map[session.StepID]int
 }
 
-// Fork takes the session that ref names, so that no process executes it. doing is what
-// others are told of this process.
+// Fork locks the session that ref names, so that no process executes it. doing describes
+// this process to others.
 func (s *Site) Fork(ctx context.Context, ref, doing string) (*Fork, error) {
 	id, err := s.store.Find(ctx, ref)
 	if err != nil {
@@ -47,10 +47,10 @@ func (s *Site) Fork(ctx context.Context, ref, doing string) (*Fork, error) {
 	return f, nil
 }
 
-// Release lets others have the session again.
+// Release unlocks the session.
 func (f *Fork) Release() error { return f.lock.Release() }
 
-// Make makes the new session unless it was made before; shared is the last event that the
+// Make makes the new session if it does not exist yet. shared is the last event that the
 // server has too.
 func (f *Fork) Make(ctx context.Context, shared uint64) error {
 	if f.New.ID == "" {
@@ -72,7 +72,7 @@ func (f *Fork) make(ctx context.Context, shared uint64) error {
 	if err = f.adopt(ctx, id); err != nil {
 		return errors.Join(err, os.RemoveAll(f.site.commandDir(id)))
 	}
-	// A commit that failed may have happened: its results stay, and harm nothing.
+	// A commit that failed may still have happened. Its results stay and do no harm.
 	made, err := f.site.store.ForkOff(ctx, local.Fork{From: f.Old.ID, ID: id, Shared: shared, Unknown: f.Unknown})
 	if err == nil {
 		f.New = summary(made)
@@ -80,8 +80,8 @@ func (f *Fork) make(ctx context.Context, shared uint64) error {
 	return err
 }
 
-// adopt gives the new session the results of commands before it is there: without them it
-// would run the commands again.
+// adopt gives the new session the results of finished commands before the session exists.
+// Without them the new session would run the commands again.
 func (f *Fork) adopt(ctx context.Context, to session.ID) error {
 	if len(f.finished) == 0 {
 		return nil
@@ -100,7 +100,7 @@ func (f *Fork) adopt(ctx context.Context, to session.ID) error {
 		key.Session = to
 		err := f.site.records(to).Adopt(ctx, f.site.commandDir(f.Old.ID), from, session.CommandRequest{Key: key.String(), Argv: run.Command(), Dir: run.Dir})
 		if errors.Is(err, session.ErrCorrupt) || errors.Is(err, session.ErrUncertain) {
-			f.Unknown[id] = "the command ended, and what it wrote is lost: " + err.Error()
+			f.Unknown[id] = "the command ended, and its output is lost: " + err.Error()
 			continue
 		}
 		if err != nil {
@@ -110,12 +110,12 @@ func (f *Fork) adopt(ctx context.Context, to session.ID) error {
 	return nil
 }
 
-// records reaches the records of a session's commands. It starts nothing.
+// records gives access to the records of a session's commands. It starts nothing.
 func (s *Site) records(id session.ID) *command.Runner {
 	return command.NewRunner(command.Config{Dir: s.commandDir(id), Session: id, Now: s.Now})
 }
 
-// commandOf finds the command of a step; nil when there is none.
+// commandOf returns the command of a step, nil if there is none.
 func commandOf(p *session.Plan, id session.StepID) *session.Run {
 	for at, step := range p.All() {
 		if at == id {
@@ -125,10 +125,11 @@ func commandOf(p *session.Plan, id session.StepID) *session.Run {
 	return nil
 }
 
-// inProgress finds the commands in progress whose outcome is unknown. What the
-// other copy did under the same key stands in no record of this one.
+// inProgress collects the commands in progress: those with a result, and those whose
+// outcome is unknown. This copy has no record of the commands that the other copy ran
+// under the same key.
 func (f *Fork) inProgress(ctx context.Context, shared uint64) error {
-	if err := f.site.fence(ctx, f.Old); err != nil { // what is not claimed now is never started under the old id
+	if err := f.site.fence(ctx, f.Old); err != nil { // commands without a claim now never start under the old id
 		return err
 	}
 	f.Unknown, f.finished = map[session.StepID]string{}, map[session.StepID]int{}

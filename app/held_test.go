@@ -15,8 +15,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// A session whose process ended between the looks at the store and at its lock is not
-// called interrupted.
+// A session is not reported as interrupted if its process ends between the look at the
+// store and the look at its lock.
 func TestEndedBetweenTwoLooks(t *testing.T) {
 	ctx := context.Background()
 	cfg := &config.Loaded{}
@@ -43,12 +43,12 @@ func TestEndedBetweenTwoLooks(t *testing.T) {
 	if _, err := w.Append(ctx, session.Draft{Type: session.StateChanged, Data: session.StateChangedData{From: w.Session().State, To: session.Paused, Reason: session.ReasonSignal}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.settle(ctx, "/ws", seen); err != nil || seen[0].Interrupted || seen[0].State != session.Paused {
-		t.Errorf("settle: got %+v, %v", seen[0], err)
+	if err := s.refreshEnded(ctx, "/ws", seen); err != nil || seen[0].Interrupted || seen[0].State != session.Paused {
+		t.Errorf("refreshEnded: got %+v, %v", seen[0], err)
 	}
 }
 
-// Every ask is another word, however soon it follows the last one.
+// Each request sets another time, even directly after the one before.
 func TestAskDrainerTwiceAtOnce(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	s := &Site{Setup: Setup{Settings: &config.Loaded{}, Now: func() time.Time { return now }}}

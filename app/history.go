@@ -13,11 +13,11 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// pageEvents is how many events of a session are in memory together.
+// pageEvents is how many events of a session are read at once.
 const pageEvents = 1000
 
-// History gives the events of a session, oldest first. ref is as in Status. What is
-// damaged comes as an error of code ErrCorrupt, and is left out.
+// History returns the events of a session, oldest first. ref is as in Status. A damaged
+// event yields an error with code ErrCorrupt instead.
 func (s *Site) History(ctx context.Context, ref string) (iter.Seq2[session.Event, error], error) {
 	id, err := s.subject(ctx, ref)
 	if err != nil {
@@ -26,7 +26,7 @@ func (s *Site) History(ctx context.Context, ref string) (iter.Seq2[session.Event
 	return s.events(ctx, id, 0), nil
 }
 
-// events gives those of a session above seq after.
+// events returns the events of a session above seq after.
 func (s *Site) events(ctx context.Context, id session.ID, after uint64) iter.Seq2[session.Event, error] {
 	return func(yield func(session.Event, error) bool) {
 		for {
@@ -48,16 +48,16 @@ func (s *Site) events(ctx context.Context, id session.ID, after uint64) iter.Seq
 	}
 }
 
-// Export is everything that the store tells of a session.
+// Export is all stored data of a session.
 type Export struct {
 	Row
-	// redacted; empty when it is damaged
+	// Plan is redacted, and empty if it is damaged.
 	Plan   json.RawMessage
 	Events iter.Seq2[session.Event, error]
 }
 
-// Export gives everything that the store tells of a session; what is damaged is left out.
-// ref is as in Status. An error of code ErrCorrupt comes with the rest.
+// Export returns all stored data of a session without the damaged parts. ref is as in
+// Status. An error with code ErrCorrupt comes together with the rest.
 func (s *Site) Export(ctx context.Context, ref string) (Export, error) {
 	id, err := s.subject(ctx, ref)
 	if err != nil {
@@ -79,14 +79,14 @@ func (s *Site) Export(ctx context.Context, ref string) (Export, error) {
 	return Export{Row: s.row(summary(sess)), Plan: plan, Events: s.events(ctx, id, 0)}, err
 }
 
-// Verified is what Verify looked at, and what it found.
+// Verified is the result of Verify.
 type Verified = local.VerifyReport
 
-// Problem is something that Verify found wrong.
+// Problem is one problem that Verify found.
 type Problem = local.Problem
 
 // Verify replays a session from its first event and checks every hash, signature and
-// blob; every session when ref is empty. It changes nothing.
+// blob. An empty ref means every session. Verify changes nothing.
 func (s *Site) Verify(ctx context.Context, ref string) (Verified, error) {
 	var id session.ID
 	if ref != "" {
@@ -102,7 +102,8 @@ func (s *Site) Verify(ctx context.Context, ref string) (Verified, error) {
 	return report, err
 }
 
-// verifyClaims adds the records of commands, which lie beside the database.
+// verifyClaims adds the problems of the commands' records, which are files beside the
+// database.
 func (s *Site) verifyClaims(id session.ID, report *Verified) {
 	ids := []session.ID{id}
 	if id == "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/acode-dev/acode/shell"
 )
 
-// surroundings are the variables of this process as inputs see them.
+// surroundings returns the variables of this process in the form that inputs use.
 func surroundings(digest func(name, value string) string) session.Environment {
 	e := session.Environment{Vars: map[string]string{}, Secret: redact.SecretName, Digest: digest, Reads: reader()}
 	for _, kv := range os.Environ() {
@@ -25,14 +25,14 @@ func surroundings(digest func(name, value string) string) session.Environment {
 	return e
 }
 
-// reader finds the variables that a command and its check read. A plan repeats texts:
-// each is read once.
+// reader returns a function that lists the variables a command and its check read. Plans
+// repeat shell texts, so it parses each text once.
 func reader() func(*session.Run) []string {
 	known := map[string][]string{}
 	of := func(text string) []string {
 		names, ok := known[text]
 		if !ok {
-			names, _ = shell.Reads(text) // one that cannot be parsed has none; acode check warns of it
+			names, _ = shell.Reads(text) // a text that cannot be parsed reads none; acode check warns about it
 			known[text] = names
 		}
 		return names
@@ -56,19 +56,19 @@ func (w *work) record(ctx context.Context) error {
 		return err
 	}
 	w.inputs = session.Record(w.plan, w.params.Recorded, surroundings(digest))
-	for name := range w.params.Secrets { // those of a file or a person are as good as set
+	for name := range w.params.Secrets { // secrets from a file or a person count as set
 		w.inputs.Secrets[name] = true
 	}
 	w.learnInputs()
 	return nil
 }
 
-// restore reads the inputs of a session that goes on, and says how this process differs
-// from them. person may give a secret param that is missing.
+// restore reads the inputs of a continued session, and returns how this process differs
+// from them. It asks person for missing secret params.
 func (w *work) restore(ctx context.Context, person Person) (resume.Inputs, error) {
 	var found resume.Inputs
 	var err error
-	reading := context.WithoutCancel(ctx) // it is short, and the end of the time is met behind it
+	reading := context.WithoutCancel(ctx) // the read is short, and later code notices the end of ctx
 	if w.inputs, err = w.writer.Inputs(reading); err != nil || w.inputs == nil {
 		return found, err
 	}
@@ -99,8 +99,8 @@ func (w *work) restore(ctx context.Context, person Person) (resume.Inputs, error
 	return found, nil
 }
 
-// askFor has person give the secret param name; a variable that is no param has to be
-// set.
+// askFor asks person for the secret param name. It does nothing for a variable that is no
+// param: the environment must set it.
 func (w *work) askFor(ctx context.Context, person Person, name string) error {
 	param := paramOf(w.plan, name)
 	if param == nil {
@@ -114,8 +114,8 @@ func (w *work) askFor(ctx context.Context, person Person, name string) error {
 	return err
 }
 
-// learnInputs makes known the secrets among the inputs: params whose names say so, and
-// the values of those that are not recorded, as far as lookup has them.
+// learnInputs adds the secret inputs to the redactor: params with secret names, and
+// unrecorded values from the environment.
 func (w *work) learnInputs() {
 	if w.params.Secrets == nil {
 		w.params.Secrets = map[string]string{}
@@ -135,7 +135,7 @@ func (w *work) learnInputs() {
 	w.Redactor.Learn(slices.AppendSeq(redact.FromEnvironment(environ), maps.Values(w.params.Secrets)))
 }
 
-// renewed adds to the events that take a session over that its inputs are those of now.
+// renewed adds an event to begin which records that the session uses the present inputs.
 func (w *work) renewed(ctx context.Context, begin []session.Draft, names []string) ([]session.Draft, error) {
 	ref, err := w.writer.StageInputs(ctx, w.inputs)
 	if err != nil {
@@ -149,13 +149,13 @@ func (w *work) renewed(ctx context.Context, begin []session.Draft, names []strin
 // Params are the values of a plan's params at the start of a session.
 type Params struct {
 	Recorded map[string]string
-	// never recorded
+	// Secrets are never recorded.
 	Secrets map[string]string
 }
 
-// NewParams fills in for the params of p what given, the environment (secrets alone) and
-// the defaults say. It returns ErrUsage for a name that p does not know and for a value
-// that is none of the choices.
+// NewParams returns values for the params of p: given values first, then the environment
+// (only for secrets), then defaults. It returns ErrUsage for a name that p does not
+// declare, and for a value that is not among the choices.
 func NewParams(p *session.Plan, given map[string]string, environment func(string) (string, bool)) (Params, error) {
 	for name := range given {
 		if paramOf(p, name) == nil {
@@ -181,7 +181,8 @@ func NewParams(p *session.Plan, given map[string]string, environment func(string
 	return out, nil
 }
 
-// take refuses a value that is none of the choices, or that no environment can hold.
+// take stores a value. It refuses a value that is not among the choices, and one that an
+// environment cannot hold.
 func (v Params) take(param session.Param, value string) error {
 	switch {
 	case strings.ContainsRune(value, 0):
@@ -189,7 +190,7 @@ func (v Params) take(param session.Param, value string) error {
 	case len(param.Choices) > 0 && !slices.Contains(param.Choices, value):
 		shown := fmt.Sprintf("%q", value)
 		if param.Secret {
-			shown = "what was given"
+			shown = "the given value"
 		}
 		return &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("the param %s is one of %s, not %s; nothing was changed", param.Name, strings.Join(param.Choices, ", "), shown)}
 	case param.Secret:
@@ -200,8 +201,8 @@ func (v Params) take(param session.Param, value string) error {
 	return nil
 }
 
-// Complete asks for the secret params that are missing, and gives the required ones that
-// have no value then. ask gives an empty value where no person can be asked.
+// Complete asks for the missing secret params, and returns the required params that still
+// have no value. ask returns an empty value if no person can be asked.
 func (v Params) Complete(ctx context.Context, p *session.Plan, ask func(ctx context.Context, name, about string) (string, error)) (missing []session.Param, err error) {
 	for _, param := range p.Params {
 		_, recorded := v.Recorded[param.Name]

@@ -16,19 +16,20 @@ import (
 )
 
 const (
-	// of a line that is told; a longer line is told in several pieces
+	// maxPiece is the largest part of a line in one notice, in bytes. A longer line takes
+	// several notices.
 	maxPiece = 64 << 10
-	// of what a command wrote, told after its end however long that takes: its receipt
-	// waits for it
+	// maxLate is how many bytes are always shown after the end of a command. Its receipt
+	// waits for them.
 	maxLate = 64 << 10
-	// how long more than that is told
+	// lateTime is how long more bytes than maxLate are shown.
 	lateTime = time.Second
 )
 
-// outputs tells what commands write, line by line. A command of which a value is captured
-// must be left out: before the value is known, it cannot be masked.
+// outputs tells the output of commands, line by line. A command with a capture must be
+// left out, because its value cannot be masked before it is known.
 type outputs struct {
-	// of the commands of the session
+	// directory of the session's commands
 	dir    string
 	masked func(io.Writer) *redact.Stream
 	now    func() time.Time
@@ -43,16 +44,16 @@ func (s *Site) liveOutputs(id session.ID, tell func(session.Notice)) *outputs {
 	return &outputs{dir: s.commandDir(id), masked: s.Redactor.Stream, now: s.Now, tell: tell, running: map[string]*liveLines{}}
 }
 
-// lines gives what tells lines of one output of it.
+// lines returns a liveLines for one output of it.
 func (o *outputs) lines(it session.Item, stream session.Stream) *liveLines {
-	it.Why = "" // it has begun
+	it.Why = "" // the reason to start is no longer news
 	l := &liveLines{now: o.now, tell: o.tell, item: &it, stream: stream}
 	l.masked = o.masked(writerFunc(l.take))
 	return l
 }
 
-// begin tells what the command of key writes, until end. It does nothing where that goes
-// on already.
+// begin starts to tell the output of the command with key, until end is called. It does
+// nothing if it was already called for key.
 func (o *outputs) begin(it session.Item, key string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -74,8 +75,8 @@ func (o *outputs) begin(it session.Item, key string) {
 	}()
 }
 
-// end tells what the command of key has written by now, and then nothing of it any more.
-// It gives how many lines were told of it.
+// end tells the output that the command has written so far, then stops. It returns how
+// many lines were told.
 func (o *outputs) end(key string) (told int) {
 	o.mu.Lock()
 	l := o.running[key]
@@ -89,7 +90,7 @@ func (o *outputs) end(key string) (told int) {
 	return l.told
 }
 
-// close ends all of them.
+// close calls end for every command.
 func (o *outputs) close() {
 	o.mu.Lock()
 	var keys []string
@@ -102,15 +103,15 @@ func (o *outputs) close() {
 	}
 }
 
-// watched runs commands and tells what they write.
+// watched runs commands and tells their output.
 type watched struct {
 	*command.Runner
 	out   *outputs
 	items map[session.StepID]session.Item
 }
 
-// Run implements engine.Commands. Of a command that is over, all was told. What one
-// writes is told until then, also while nobody waits for it.
+// Run implements engine.Commands. When it returns a finished command, all output was
+// told. The output of a running command is told even while no call waits for it.
 func (w *watched) Run(ctx context.Context, req session.CommandRequest) (session.CommandRecord, error) {
 	if key, err := session.ParseKey(req.Key); err == nil && !req.Split {
 		w.out.begin(w.items[key.Step], req.Key)
@@ -145,35 +146,35 @@ type liveLines struct {
 	tell   func(session.Notice)
 	item   *session.Item
 	stream session.Stream
-	// bytes at the beginning that were written while no acode looked
+	// how many bytes at the start were written before acode watched
 	unwatched int64
 	// bytes that were taken
 	seen int64
-	// of them, those that this look gives again
+	// how many of the taken bytes this look delivers again
 	skip int64
-	// bytes that were taken after ctx, since lateFrom
+	// bytes that were taken after the end of ctx, since lateFrom
 	late int64
-	// masked, of a line that is not complete
+	// masked text of an incomplete line
 	rest []byte
-	// lines
+	// lines so far, also those not passed to tell
 	told int
-	// of them, those that were told before and are not told again
+	// how many of the first lines were told before
 	known int
 
-	// while it is told what runs; nil: nothing of it does
+	// ends when the command does; nil for a stored output
 	ctx      context.Context
 	lateFrom time.Time
 	stop     context.CancelFunc
 	ended    chan struct{}
 }
 
-// errLate ends the lines of a command that is over and wrote more than is told after its
+// errLate stops the output of a command that ended and left more than is shown after its
 // end.
-var errLate = errors.New("what the command wrote last is not told")
+var errLate = errors.New("the last output of the command is not shown")
 
-// follow reads until ctx ends, then what is there. A command that is about to begin may
-// look over for a moment, so only the look after its end is the last one. What cannot be
-// read is not told: the receipt meets the same error and says so.
+// follow reads until ctx ends, then the rest. Only the look after the end counts as the
+// last one, because a command that is about to begin may seem over. follow skips
+// unreadable output: the receipt meets the same error and reports it.
 func (l *liveLines) follow(ctx context.Context, dir, key string) {
 	l.ctx = ctx
 	for {
@@ -188,9 +189,9 @@ func (l *liveLines) follow(ctx context.Context, dir, key string) {
 		case ctx.Err() == nil && over && l.seen > 0:
 			<-ctx.Done()
 		case ctx.Err() == nil:
-			_ = pause(ctx) // when it ends, one look is left
+			_ = pause(ctx) // when ctx ends, one look is left
 		case over:
-			_ = l.close() // it fails as a line before did
+			_ = l.close() // fails only if an earlier line failed
 			return
 		case last || errors.Is(err, context.Cause(ctx)):
 			return
@@ -198,7 +199,7 @@ func (l *liveLines) follow(ctx context.Context, dir, key string) {
 	}
 }
 
-// Write takes what the command wrote, from its beginning at each look.
+// Write takes the output from its start at each look.
 func (l *liveLines) Write(p []byte) (int, error) {
 	known := min(int64(len(p)), l.skip)
 	l.skip -= known
@@ -223,7 +224,7 @@ func (l *liveLines) Write(p []byte) (int, error) {
 	return int(known+old) + n, err
 }
 
-// close tells the last line, where it has no end.
+// close tells the last line if it has no newline.
 func (l *liveLines) close() error {
 	err := l.masked.Close()
 	if len(l.rest) > 0 {
@@ -233,7 +234,7 @@ func (l *liveLines) close() error {
 	return err
 }
 
-// take takes what is masked.
+// take takes masked text.
 func (l *liveLines) take(p []byte) (int, error) {
 	l.rest = append(l.rest, p...)
 	for {
@@ -266,7 +267,7 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// count counts what is written to it.
+// count counts the bytes that are written to it.
 type count struct{ n int64 }
 
 func (c *count) Write(p []byte) (int, error) {

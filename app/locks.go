@@ -18,8 +18,7 @@ import (
 	"github.com/acode-dev/acode/workspace"
 )
 
-// take acquires the session's lock and the workspace's; Close of the site releases what
-// it took.
+// take acquires the locks of the session and the workspace. Site.Close releases them.
 func (w *work) take(id session.ID) ([]release, error) {
 	self, err := lock.Self(w.commandLine(), w.Now())
 	if err != nil {
@@ -41,7 +40,8 @@ func (w *work) take(id session.ID) ([]release, error) {
 	return []release{sessionLock, run, directory}, nil
 }
 
-// named says by its short id which session holds a lock, rather than in which file.
+// named replaces the lock file in err with the short id of the session that holds the
+// lock.
 func (s *Site) named(err error) error {
 	var e *session.Error
 	var held *lock.HeldError
@@ -50,7 +50,7 @@ func (s *Site) named(err error) error {
 	}
 	h := held.Holder
 	other, verr := s.store.View(context.Background(), h.Session)
-	if verr != nil { // it is about to be made
+	if verr != nil { // the session is not stored yet
 		return err
 	}
 	out := &session.Error{Code: e.Code, Retryable: e.Retryable, Next: e.Next}
@@ -63,8 +63,8 @@ func (s *Site) named(err error) error {
 	return out
 }
 
-// takeWorkspace takes the lock of the workspace by its path, alone, or beside others
-// where it is shared.
+// takeWorkspace takes the workspace's lock, which belongs to its path. A shared workspace
+// has a shared lock.
 func (w *work) takeWorkspace(self lock.Holder) (*lock.Lock, error) {
 	dir := w.workspaceLocks(w.Workspace)
 	if w.Settings.Config.Workspace.Share {
@@ -73,8 +73,8 @@ func (w *work) takeWorkspace(self lock.Holder) (*lock.Lock, error) {
 	return lock.AcquireRun(dir, self, w.commandRuns)
 }
 
-// commandRuns reports whether the command that a holder names still runs. A damaged
-// record counts as no: its own session settles that.
+// commandRuns reports whether the command of a holder still runs. A command with a
+// damaged record does not count: its own session handles that.
 func (s *Site) commandRuns(h lock.Holder) (bool, error) {
 	rec, err := s.records(h.Session).Look(context.Background(), h.Key)
 	if errors.Is(err, session.ErrCorrupt) {
@@ -83,7 +83,7 @@ func (s *Site) commandRuns(h lock.Holder) (bool, error) {
 	return rec.State == session.CommandRunning || rec.State == session.CommandUnattended, err
 }
 
-// takeWithin takes the locks, waiting for their holders as long as it may.
+// takeWithin takes the locks. It waits for their holders until ctx ends or wait is over.
 func (w *work) takeWithin(ctx context.Context, id session.ID, wait time.Duration) ([]release, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -106,7 +106,8 @@ func (w *work) takeWithin(ctx context.Context, id session.ID, wait time.Duration
 	}
 }
 
-// lockedOut says who executes the session, when that is why it could not be locked.
+// lockedOut returns an error that names the process which executes the session, if err is
+// ErrLocked.
 func (s *Site) lockedOut(ctx context.Context, id session.ID, err error) error {
 	if !errors.Is(err, session.ErrLocked) {
 		return err
@@ -117,7 +118,7 @@ func (s *Site) lockedOut(ctx context.Context, id session.ID, err error) error {
 		return err
 	}
 	again := resume.Again(sess, s.Workspace)
-	if again.Text, again.Do = "wait for it with", session.MoveWait; !held { // but the workspace is, or the holder has just ended
+	if again.Text, again.Do = "wait for it with", session.MoveWait; !held { // another holds the workspace, or the holder has just ended
 		return &session.Error{Code: session.ErrLocked, Message: "session " + sess.Short + " was not resumed", Cause: err, Retryable: true, Next: again}
 	}
 	if s.pausing(ctx, sess) {
@@ -128,15 +129,15 @@ func (s *Site) lockedOut(ctx context.Context, id session.ID, err error) error {
 		Message: fmt.Sprintf("Session is locked by another process: %s is executed by %s since %s: %s", sess.Short, h.Process(), h.Since.UTC().Format(time.RFC3339), h.Command)}
 }
 
-// pausing reports whether the pause of a session is the last thing that happened to it:
-// who executed it may give a person time for a second Ctrl-C.
+// pausing reports whether a pause is the session's last event. The executing process may
+// then still wait for a second Ctrl-C.
 func (s *Site) pausing(ctx context.Context, sess *session.Session) bool {
 	last, err := s.store.Events(ctx, sess.ID, sess.LastSeq-1, 1)
 	return err == nil && sess.State == session.Paused && len(last) == 1 && last[0].Type == session.StateChanged
 }
 
-// hold takes the lock of a session alone, for a change of it that executes nothing. doing
-// is what others are told of this process. ErrLocked says who has it.
+// hold takes only the session's lock, for a change that executes nothing. doing describes
+// this process to others. ErrLocked names the holder.
 func (s *Site) hold(id session.ID, doing string) (*lock.Lock, error) {
 	self, err := lock.Self(doing, s.Now())
 	if err != nil {
@@ -146,7 +147,7 @@ func (s *Site) hold(id session.ID, doing string) (*lock.Lock, error) {
 	return acquire(s.lockFile(id), self)
 }
 
-// acquire takes the lock of a file, whose directory comes with the first one.
+// acquire takes the lock of a file, and makes its directory if necessary.
 func acquire(path string, h lock.Holder) (*lock.Lock, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, &session.Error{Code: session.DiskCode(err, session.ErrStoreIO), Message: "the directory of locks cannot be made; nothing was changed", Place: path, Cause: err}
@@ -154,18 +155,18 @@ func acquire(path string, h lock.Holder) (*lock.Lock, error) {
 	return lock.Acquire(path, h)
 }
 
-// Locks is who keeps a session from being executed.
+// Locks names the holders that keep a session from being executed.
 type Locks struct {
 	Session *session.Session
-	// nil: no process executes it
+	// Holder is nil if no process executes the session.
 	Holder *Holder
 	Notes  []string
-	// a command of another session that runs in the workspace, and how it is ended; zero:
-	// none
+	// Beside is the move that ends another session's command in the workspace; zero if
+	// there is none.
 	Beside session.Hint
 }
 
-// Locks tells who holds a session. ref is as in Status.
+// Locks returns the holders of a session's locks. ref is as in Status.
 func (s *Site) Locks(ctx context.Context, ref string) (Locks, error) {
 	id, err := s.subject(ctx, ref)
 	if err != nil {
@@ -190,7 +191,8 @@ func (s *Site) Locks(ctx context.Context, ref string) (Locks, error) {
 	return out, nil
 }
 
-// othersHere names other sessions that keep sess from being executed in its workspace.
+// othersHere names the other sessions that keep sess from being executed in its
+// workspace.
 func (s *Site) othersHere(ctx context.Context, sess *session.Session) (notes []string, beside session.Hint, err error) {
 	executing, supervisor, err := lock.Holders(s.workspaceLocks(sess.Workspace))
 	if err != nil {
@@ -199,7 +201,7 @@ func (s *Site) othersHere(ctx context.Context, sess *session.Session) (notes []s
 	short := func(h lock.Holder) string {
 		other, err := s.store.View(ctx, h.Session)
 		if err != nil {
-			return string(h.Session) // it is about to be made
+			return string(h.Session) // the session is not stored yet
 		}
 		return other.Short
 	}
@@ -214,10 +216,9 @@ func (s *Site) othersHere(ctx context.Context, sess *session.Session) (notes []s
 	return notes, beside, nil
 }
 
-// tidy removes what stays of an acode that was killed here, before session id goes on:
-// contents that it had not written to their end, and the raw outputs of another session,
-// if that was over by then. What cannot be removed stays. It reports whether one was
-// killed, as far as the locks tell.
+// tidy removes the remains of an acode that was killed here, before session id continues.
+// These are incomplete contents, and the raw outputs of another session that is over.
+// Errors are only logged. tidy reports whether the locks show a killed process.
 func (w *work) tidy(ctx context.Context, id session.ID) (killed bool) {
 	var errs []error
 	for _, taken := range w.locks {
@@ -233,32 +234,33 @@ func (w *work) tidy(ctx context.Context, id session.ID) (killed bool) {
 	if killed {
 		errs = append(errs, w.store.Sweep())
 	}
-	w.litter(errors.Join(errs...))
+	w.logLeftovers(errors.Join(errs...))
 	return killed
 }
 
-// sweepAfter removes what a process left that ended while a session was in state, with
-// nobody to execute it now: a power cut may have taken what the locks said.
+// sweepAfter removes files that a killed process left, if the session's state is under
+// way although no process executes it. A power cut may have removed the evidence from the
+// locks.
 func (s *Site) sweepAfter(state session.State) {
 	if underWay(state) {
-		s.litter(s.store.Sweep())
+		s.logLeftovers(s.store.Sweep())
 	}
 }
 
-// litter logs that what a killed process left could not be removed; nil: it was.
-func (s *Site) litter(err error) {
+// logLeftovers logs an error of removing a killed process's files; nil is none.
+func (s *Site) logLeftovers(err error) {
 	if err != nil {
-		s.Log.Warn("what a killed process left stays", "event", "litter_left", "error", err.Error())
+		s.Log.Warn("cannot remove the files of a killed process", "event", "leftovers_kept", "error", err.Error())
 	}
 }
 
-// sweepWorkspace removes temporary files of earlier steps, which a power cut can bring
+// sweepWorkspace removes temporary files of earlier steps. A power cut can bring them
 // back.
 func (w *work) sweepWorkspace(root *workspace.Root) {
-	w.litter(root.Sweep(w.written(), w.keysOver))
+	w.logLeftovers(root.Sweep(w.written(), w.keysOver))
 }
 
-// written lists the directories that the session wrote files into.
+// written returns the directories in which the session wrote files.
 func (w *work) written() []string {
 	all := map[string]bool{}
 	for name, f := range w.writer.Session().Files {
@@ -269,8 +271,8 @@ func (w *work) written() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// keysOver gives the keys of all attempts but those in progress, whose temporary files
-// tell how far they came.
+// keysOver returns the keys of all attempts except those in progress. The temporary files
+// of the latter show how far they came.
 func (w *work) keysOver() (keys []string) {
 	s := w.writer.Session()
 	for id, st := range s.Steps {

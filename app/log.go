@@ -12,7 +12,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// openLog opens the log that the settings ask for.
+// openLog opens the log that the settings name.
 func (s *Setup) openLog() (log *slog.Logger, end func() error, err error) {
 	c := s.Settings.Config.Log
 	dir := c.Dir
@@ -30,9 +30,9 @@ func (s *Setup) openLog() (log *slog.Logger, end func() error, err error) {
 	return slog.New(slog.NewJSONHandler(f, &slog.HandlerOptions{Level: level, ReplaceAttr: s.Redactor.Attr})), f.Close, nil
 }
 
-// LogRefused logs an attempt to resume that ended before its store was open: its
-// configuration, workspace, store or key was refused (NFR-014). It makes no store, and a
-// log that cannot be written changes nothing.
+// LogRefused logs an attempt to resume that ended before its store was open, because
+// configuration, workspace, store or key was refused (NFR-014). It creates no store, and
+// ignores a log that cannot be written.
 func (s *Setup) LogRefused(ref string, refusal error) {
 	if info, err := os.Stat(s.home()); err != nil || !info.IsDir() {
 		return
@@ -42,18 +42,18 @@ func (s *Setup) LogRefused(ref string, refusal error) {
 		return
 	}
 	logRefused(log, ref, refusal)
-	_ = end() // the record is written
+	_ = end() // the record is already written
 }
 
-// logRefused logs an attempt to resume that ended before its session was in hand
+// logRefused logs an attempt to resume that ended before the session was loaded
 // (NFR-014).
 func logRefused(log *slog.Logger, id string, err error) {
 	log.Warn("resume refused", "event", "session_resume_refused", "session_id", id, "code", string(session.CodeOf(err)), "error", err.Error())
 }
 
-// logFile is a log that is renamed away when it has grown too large. Several processes
-// may write to one: records are appended whole, and a rename leaves the others at the old
-// file for no more than one of their records.
+// logFile is a log that is renamed when it is too large. Several processes may write to
+// one log. Records are appended whole, and after a rename each other process writes at
+// most one record to the old file.
 type logFile struct {
 	mu   sync.Mutex
 	path string
@@ -83,8 +83,8 @@ func logError(place string, err error) error {
 	return &session.Error{Code: session.DiskCode(err, session.ErrStoreIO), Message: "the log cannot be written; nothing was changed", Place: place, Cause: err}
 }
 
-// Write appends one record. A log that cannot be written, on a full disk for one, must
-// never stop a session: the error is dropped.
+// Write appends one record. It drops errors, because a log that cannot be written, for
+// example on a full disk, must never stop a session.
 func (l *logFile) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,19 +95,19 @@ func (l *logFile) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// rotate renames acode.log to acode.log.1, that to .2 and so on, and forgets the last;
-// where none is kept, acode.log itself.
+// rotate renames acode.log to acode.log.1, acode.log.1 to acode.log.2 and so on, and
+// drops the last one. If keep is 0, it removes acode.log.
 func (l *logFile) rotate() {
 	current, err := os.Stat(l.path)
 	mine, err2 := l.f.Stat()
 	if err == nil && err2 == nil && os.SameFile(current, mine) {
 		for i := l.keep; i > 1; i-- {
-			_ = os.Rename(fmt.Sprintf("%s.%d", l.path, i-1), fmt.Sprintf("%s.%d", l.path, i)) // one is missing at first
+			_ = os.Rename(fmt.Sprintf("%s.%d", l.path, i-1), fmt.Sprintf("%s.%d", l.path, i)) // not all exist at first
 		}
 		if l.keep == 0 {
-			_ = os.Remove(l.path) // as below
+			_ = os.Remove(l.path) // if it fails, the log continues to grow
 		} else {
-			_ = os.Rename(l.path, l.path+".1") // if it fails, the log goes on growing
+			_ = os.Rename(l.path, l.path+".1") // if it fails, the log continues to grow
 		}
 	}
 	old := l.f

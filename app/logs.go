@@ -13,28 +13,28 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Logs says which output of commands is wanted.
+// Logs selects outputs of commands.
 type Logs struct {
-	// as in Status
+	// Ref is as in Status.
 	Ref string
-	// TASK/STEP; empty: of every step
+	// Step is TASK/STEP; empty means every step.
 	Step string
-	// from 1; 0: the latest one of each step
+	// Attempt counts from 1; 0 means the latest attempt of each step.
 	Attempt int
-	// also what is still to come, until no process executes the session
+	// Follow also waits for new output, until no process executes the session.
 	Follow bool
 
-	// called before the output of an attempt; nil: nothing is
+	// Begin is called before the output of each attempt, unless it is nil.
 	Begin func(step session.StepID, attempt int) error
 
-	// Tell is told each line, with the time at which it was read where that was while it
-	// was written, and first the session. With it nothing is written, and Begin is not
-	// called.
+	// Tell, if not nil, is called for the session and then for each line, instead of
+	// Begin and the writer. A line that was read while it was written has the time of the
+	// read.
 	Tell func(session.Notice)
 }
 
-// Logs writes to w what commands wrote, in the order in which they were started: all that
-// was kept, redacted, also of one that runs. It takes no lock and changes nothing.
+// Logs writes all stored output of commands to w, redacted, in the order of their starts.
+// This includes the output of running commands. Logs takes no lock and changes nothing.
 func (s *Site) Logs(ctx context.Context, o Logs, w io.Writer) error {
 	id, err := s.subject(ctx, o.Ref)
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *Site) Logs(ctx context.Context, o Logs, w io.Writer) error {
 		if err != nil {
 			return err
 		}
-		runs := s.row(summary(sess)).Running // before the look at its events: none is missed
+		runs := s.row(summary(sess)).Running // look before reading the events, so that none is missed
 		if err := l.read(ctx); err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func (s *Site) Logs(ctx context.Context, o Logs, w io.Writer) error {
 	}
 }
 
-// announce tells the session, and learns what its steps are called.
+// announce tells the session and loads the items of its steps.
 func (l *logs) announce(ctx context.Context) error {
 	sess, p, next, err := l.site.outlook(ctx, l.id)
 	if err != nil {
@@ -93,7 +93,7 @@ func (l *logs) announce(ctx context.Context) error {
 	return nil
 }
 
-// split gives the steps whose commands write their two streams apart.
+// split returns the steps whose commands write two separate streams.
 func split(p *session.Plan) map[session.StepID]bool {
 	out := map[session.StepID]bool{}
 	for id, step := range p.All() {
@@ -102,7 +102,7 @@ func split(p *session.Plan) map[session.StepID]bool {
 	return out
 }
 
-// pause waits until it is time to look again, and reports whether ctx goes on.
+// pause waits until the next look is due, and reports false if ctx has ended.
 func pause(ctx context.Context) bool {
 	t := time.NewTimer(100 * time.Millisecond)
 	defer t.Stop()
@@ -120,16 +120,16 @@ type logs struct {
 	site *Site
 	id   session.ID
 	to   io.Writer
-	// where lines are told
+	// set if lines are told
 	items map[session.StepID]session.Item
-	// likewise: steps whose two streams are kept apart
+	// set if lines are told: steps whose two streams are stored apart
 	split map[session.StepID]bool
-	// the last event that was read
+	// seq of the last event that was read
 	after    uint64
 	attempts []*attempt
-	// so many attempts
+	// the number of attempts that were written
 	written int
-	// one that is wanted
+	// whether a wanted attempt was found
 	found bool
 }
 
@@ -138,13 +138,13 @@ type attempt struct {
 	step   session.StepID
 	number int
 	key    string
-	// there is a receipt
+	// whether there is a receipt
 	over bool
-	// of the receipt; nil: it has none
+	// result in the receipt; nil if it has none
 	result *session.CommandResult
 }
 
-// read takes the events that came since.
+// read takes the new events.
 func (l *logs) read(ctx context.Context) error {
 	for {
 		page, err := l.site.store.Events(ctx, l.id, l.after, pageEvents)
@@ -188,7 +188,7 @@ func (l *logs) take(e session.Event) error {
 	return nil
 }
 
-// wants reports whether a is asked for.
+// wants reports whether a is selected.
 func (l *logs) wants(a *attempt) bool {
 	if l.Step != "" && l.Step != a.step.String() {
 		return false
@@ -204,7 +204,7 @@ func (l *logs) wants(a *attempt) bool {
 	return true
 }
 
-// write writes what the command of a wrote, until it is over where that is wanted.
+// write writes the output of a's command. With Follow it waits until the command is over.
 func (l *logs) write(ctx context.Context, a *attempt) error {
 	if !l.wants(a) {
 		return nil
@@ -220,7 +220,7 @@ func (l *logs) write(ctx context.Context, a *attempt) error {
 		switch {
 		case err == nil && over:
 			return to.close()
-		case !errors.Is(err, fs.ErrNotExist): // a line that is not complete may hold half of a secret
+		case !errors.Is(err, fs.ErrNotExist): // an incomplete line may hold half of a secret
 			return err
 		}
 		if err := l.read(ctx); err != nil {
@@ -233,7 +233,7 @@ func (l *logs) write(ctx context.Context, a *attempt) error {
 		if a.over {
 			break
 		}
-		if !l.Follow || !l.site.row(summary(sess)).Running || !pause(ctx) { // it was not started
+		if !l.Follow || !l.site.row(summary(sess)).Running || !pause(ctx) { // the command was not started
 			return context.Cause(ctx)
 		}
 	}
@@ -243,10 +243,10 @@ func (l *logs) write(ctx context.Context, a *attempt) error {
 	return errors.Join(l.site.kept(ctx, a.result, to.stdout, to.stderr), to.close())
 }
 
-// sinks take what a command wrote.
+// sinks take the output of a command.
 type sinks struct {
 	stdout, stderr io.Writer
-	// nil: it is copied as it is, but for secrets
+	// nil if the output is only masked and copied
 	lines []*liveLines
 	close func() error
 }
@@ -268,8 +268,7 @@ func (l *logs) sinks(a *attempt) sinks {
 	return sinks{stdout, stderr, []*liveLines{stdout, stderr}, func() error { return errors.Join(stdout.close(), stderr.close()) }}
 }
 
-// follow copies what the command of a has written, and what it writes where that is
-// wanted.
+// follow copies the output of a's command, and with Follow also its later output.
 func (t sinks) follow(ctx context.Context, l *logs, a *attempt) (over bool, err error) {
 	dir := l.site.commandDir(l.id)
 	if l.Follow && t.lines != nil {
@@ -284,7 +283,7 @@ func (t sinks) follow(ctx context.Context, l *logs, a *attempt) (over bool, err 
 	return command.Follow(ctx, dir, a.key, l.Follow, t.stdout, t.stderr)
 }
 
-// kept writes what receipts hold.
+// kept writes the outputs that a receipt holds.
 func (s *Site) kept(ctx context.Context, c *session.CommandResult, stdout, stderr io.Writer) error {
 	return errors.Join(s.keptOf(ctx, c.Stdout, stdout), s.keptOf(ctx, c.Stderr, stderr))
 }

@@ -13,27 +13,28 @@ import (
 // Row is a session in a list.
 type Row struct {
 	session.Summary
-	// not terminal, was executing, and no process executes it
+	// Interrupted means that the session was executing, is not over, and no process
+	// executes it.
 	Interrupted bool
-	// a process executes it now
+	// Running means that a process executes the session now.
 	Running bool
 }
 
-// Position says where in a plan a session stands; positions count from 1. The zero value
-// is nowhere.
+// Position is a place in a plan. Its numbers count from 1. The zero value is no place.
 type Position struct {
 	Task int
-	// of the plan
+	// Tasks is the number of tasks in the plan.
 	Tasks int
 	Step  int
-	// of the task
+	// Steps is the number of steps in the task.
 	Steps int
 }
 
-// fewRows is how many of many things a text names that must stay short.
+// fewRows is how many items a short text lists.
 const fewRows = 10
 
-// List lists the sessions of the workspace, or of every one, the most recent one first.
+// List returns the sessions of the workspace, or of every workspace, the most recent
+// first.
 func (s *Site) List(ctx context.Context, all bool) ([]Row, error) {
 	if all {
 		return s.rows(ctx, "")
@@ -41,8 +42,8 @@ func (s *Site) List(ctx context.Context, all bool) ([]Row, error) {
 	return s.rows(ctx, s.Workspace)
 }
 
-// Resumable keeps those of rows that a resume would take: no session that runs, is over,
-// or continued elsewhere.
+// Resumable keeps the rows that a resume would take. It drops sessions that run, are
+// over, or were continued elsewhere.
 func (s *Site) Resumable(ctx context.Context, rows []Row) ([]Row, error) {
 	elsewhere := map[session.ID]bool{}
 	if s.Settings.Config.Sync.URL != "" {
@@ -57,8 +58,8 @@ func (s *Site) Resumable(ctx context.Context, rows []Row) ([]Row, error) {
 	return slices.DeleteFunc(rows, func(r Row) bool { return r.State.Terminal() || r.Running || elsewhere[r.ID] }), nil
 }
 
-// Asks reports whether a session has a question without an answer, which stays open when
-// a signal pauses the session.
+// Asks reports whether a session has a question without an answer. The question stays
+// open when a signal pauses the session.
 func (s *Site) Asks(ctx context.Context, r Row) bool {
 	if r.State != session.Paused {
 		return r.State == session.AwaitingApproval
@@ -67,7 +68,8 @@ func (s *Site) Asks(ctx context.Context, r Row) bool {
 	return err == nil && asksStill(sess)
 }
 
-// subject is the session that a command without an id means.
+// subject returns the session that ref names. Without ref it returns the session that is
+// executed in the workspace, else the most recent one there.
 func (s *Site) subject(ctx context.Context, ref string) (session.ID, error) {
 	if ref != "" {
 		return s.store.Find(ctx, ref)
@@ -87,8 +89,8 @@ func (s *Site) subject(ctx context.Context, ref string) (session.ID, error) {
 	return rows[0].ID, nil
 }
 
-// rows lists the sessions of one workspace, "" means all, with who executes them, the one
-// with the latest event first.
+// rows returns the sessions of one workspace, or of all if where is empty. The session
+// with the latest event is first.
 func (s *Site) rows(ctx context.Context, where string) ([]Row, error) {
 	sums, err := s.store.Summaries(ctx, where)
 	if err != nil {
@@ -98,16 +100,16 @@ func (s *Site) rows(ctx context.Context, where string) ([]Row, error) {
 	for i, sum := range sums {
 		rows[i] = s.row(sum)
 	}
-	if err := s.settle(ctx, where, rows); err != nil {
+	if err := s.refreshEnded(ctx, where, rows); err != nil {
 		return nil, err
 	}
 	slices.SortStableFunc(rows, func(a, b Row) int { return cmp.Compare(b.UpdatedUS, a.UpdatedUS) })
 	return rows, nil
 }
 
-// settle looks again at the sessions of where that seem interrupted: one whose process
-// ended between the look at the store and that at its lock has its end in the store now.
-func (s *Site) settle(ctx context.Context, where string, rows []Row) error {
+// refreshEnded reads again the rows that seem interrupted. If a session's process ended
+// between the look at the store and the look at its lock, the store has its end now.
+func (s *Site) refreshEnded(ctx context.Context, where string, rows []Row) error {
 	if !slices.ContainsFunc(rows, func(r Row) bool { return r.Interrupted }) {
 		return nil
 	}
@@ -132,13 +134,12 @@ func (s *Site) row(sum session.Summary) Row {
 	if sum.State.Terminal() {
 		return r
 	}
-	_, r.Running, _ = lock.Read(s.lockFile(sum.ID)) // an unreadable lock file has no holder; resume says more
+	_, r.Running, _ = lock.Read(s.lockFile(sum.ID)) // an unreadable lock file has no holder; resume reports the error
 	r.Interrupted = !r.Running && underWay(sum.State)
 	return r
 }
 
-// underWay reports whether a session in state s is executed, or was interrupted without a
-// word.
+// underWay reports whether s is the state of a session that is executed or was killed.
 func underWay(s session.State) bool { return s == session.Executing || s == session.Planning }
 
 func summary(s *session.Session) session.Summary {
@@ -148,7 +149,7 @@ func summary(s *session.Session) session.Summary {
 	}
 }
 
-// stands gives the place in p at which s stands.
+// stands returns the place in p at which s stands.
 func stands(s *session.Session, p *session.Plan, next session.Continuation) Position {
 	it, ok := next.Stands(s)
 	if !ok {
@@ -161,19 +162,19 @@ func placeOf(p *session.Plan, it session.Item) Position {
 	return Position{Task: it.Task, Tasks: len(p.Tasks), Step: it.Step, Steps: len(p.Tasks[it.Task-1].Steps)}
 }
 
-// settledOutlook is outlook, again where the process that executed the session ended
-// meanwhile, as in settle.
-func (s *Site) settledOutlook(ctx context.Context, id session.ID) (*session.Session, *session.Plan, session.Continuation, error) {
+// freshOutlook is outlook, but reads again if the executing process has ended
+// meanwhile, as refreshEnded does.
+func (s *Site) freshOutlook(ctx context.Context, id session.ID) (*session.Session, *session.Plan, session.Continuation, error) {
 	sess, p, next, err := s.outlook(ctx, id)
 	if err == nil {
-		if rows := []Row{s.row(summary(sess))}; s.settle(ctx, sess.Workspace, rows) == nil && rows[0].LastSeq != sess.LastSeq {
+		if rows := []Row{s.row(summary(sess))}; s.refreshEnded(ctx, sess.Workspace, rows) == nil && rows[0].LastSeq != sess.LastSeq {
 			return s.outlook(ctx, id)
 		}
 	}
 	return sess, p, next, err
 }
 
-// outlook plans what is left without looking at files or commands.
+// outlook plans the remaining work without looking at files or commands.
 func (s *Site) outlook(ctx context.Context, id session.ID) (*session.Session, *session.Plan, session.Continuation, error) {
 	sess, err := s.store.View(ctx, id)
 	if err != nil {

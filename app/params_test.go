@@ -13,8 +13,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// What is given counts before a default; a secret may come from the environment, and
-// nothing else does.
+// A given value counts before a default. Only secrets may come from the environment.
 func TestNewParams(t *testing.T) {
 	south := "south"
 	p := &session.Plan{Params: []session.Param{
@@ -47,7 +46,7 @@ func TestNewParams(t *testing.T) {
 	}
 }
 
-// Only secrets are asked for, and only those that have no value.
+// Complete asks only for secrets without a value.
 func TestCompleteParams(t *testing.T) {
 	p := &session.Plan{Params: []session.Param{
 		{Name: "GIVEN", Secret: true}, {Name: "ASKED", Secret: true, Required: true}, {Name: "SILENT", Secret: true, Required: true},
@@ -55,7 +54,7 @@ func TestCompleteParams(t *testing.T) {
 	}}
 	for name, c := range map[string]struct{ chosen, missing, err string }{
 		"asked":     {"a", "SILENT PLAIN", ""},
-		"no_choice": {"s3cret", "", "the param CHOSEN is one of a, not what was given; nothing was changed"},
+		"no_choice": {"s3cret", "", "the param CHOSEN is one of a, not the given value; nothing was changed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := app.Params{Recorded: map[string]string{}, Secrets: map[string]string{"GIVEN": "x"}}

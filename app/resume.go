@@ -10,7 +10,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// load finds, locks and verifies the session. The id is empty when there is none.
+// load finds, locks and verifies the session. The id is empty if there is none.
 func (w *work) load(ctx context.Context, ref string) (session.ID, error) {
 	id, err := w.pick(ctx, ref, w.door)
 	if err != nil {
@@ -45,8 +45,7 @@ func (w *work) load(ctx context.Context, ref string) (session.ID, error) {
 	return id, w.askedBefore(ctx)
 }
 
-// askedBefore takes up what a process was asked to do that ended without an answer, and
-// that cannot wait.
+// askedBefore carries out a request to cancel that an earlier process did not answer.
 func (w *work) askedBefore(ctx context.Context) error {
 	asked, err := w.writer.Requests(ctx)
 	if err != nil {
@@ -63,8 +62,8 @@ func (w *work) askedBefore(ctx context.Context) error {
 	return nil
 }
 
-// takeUp cancels the session as r asks, and returns ErrCancelled then. r cannot be taken
-// back, so a person may say that it no longer counts.
+// takeUp cancels the session as r asks, and then returns ErrCancelled. A request cannot
+// be withdrawn, so a person may say that r no longer counts.
 func (w *work) takeUp(ctx context.Context, r session.Request) error {
 	counts, err := w.door.Cancel(ctx, requestNote(r))
 	if err != nil {
@@ -82,15 +81,15 @@ func (w *work) takeUp(ctx context.Context, r session.Request) error {
 	return errors.Join(w.forgetOver(ctx, r.Session), &session.Error{Code: session.ErrCancelled, Message: strings.Join(said, "; ")})
 }
 
-// refuse logs an attempt whose session could not be had, and gives that session as far as
-// it can be read.
+// refuse logs an attempt that could not load or lock the session. It returns the session
+// if it can be read.
 func (w *work) refuse(ctx context.Context, id session.ID, err error) (*session.Session, error) {
 	if errors.Is(err, ErrDeclined) {
 		return nil, err
 	}
 	s, short := (*session.Session)(nil), ""
 	if id != "" {
-		if seen, verr := w.store.View(ctx, id); verr == nil { // else log and result go without
+		if seen, verr := w.store.View(ctx, id); verr == nil { // else log and result lack the session
 			s, short = seen, seen.Short
 		}
 	}
@@ -101,7 +100,7 @@ func (w *work) refuse(ctx context.Context, id session.ID, err error) (*session.S
 	return s, about(short, Shortage(err))
 }
 
-// findToResume gives the session that ref names. An unknown one is ErrNoResumable.
+// findToResume returns the session that ref names, or ErrNoResumable if ref is unknown.
 func (s *Site) findToResume(ctx context.Context, ref string) (session.ID, error) {
 	id, err := s.store.Find(ctx, ref)
 	if errors.Is(err, session.ErrUnknownID) {
@@ -110,9 +109,10 @@ func (s *Site) findToResume(ctx context.Context, ref string) (session.ID, error)
 	return id, err
 }
 
-// pick gives the session that ref names, or the most recent resumable one of this
-// workspace, or else the one that is executed when that may be waited for. person may
-// decline; nil is not asked.
+// pick returns the session that ref names. Without ref it returns the most recent
+// resumable session of this workspace, which person may decline. If all are being
+// executed, it returns the most recent one, with ErrLocked if person is nil. A nil person
+// is not asked.
 func (s *Site) pick(ctx context.Context, ref string, person Person) (session.ID, error) {
 	if ref != "" {
 		return s.findToResume(ctx, ref)
@@ -137,14 +137,14 @@ func (s *Site) pick(ctx context.Context, ref string, person Person) (session.ID,
 	case len(free) > 0:
 		return free[0].ID, nil
 	case len(running) > 0 && person != nil:
-		return running[0].ID, nil // its lock says who has it, or is waited for
+		return running[0].ID, nil // taking its lock fails with the holder, or waits
 	case len(running) > 0:
 		return running[0].ID, s.lockedOut(ctx, running[0].ID, &session.Error{Code: session.ErrLocked, Message: "another process executes it"})
 	}
 	return "", s.noneHere(ctx)
 }
 
-// confirmed gives the one of the sessions that were found which person takes.
+// confirmed returns the session in free that person chooses.
 func (s *Site) confirmed(ctx context.Context, free []Row, person Person) (session.ID, error) {
 	at := func() (Position, error) {
 		sess, p, next, err := s.outlook(ctx, free[0].ID)
@@ -166,15 +166,14 @@ func (s *Site) confirmed(ctx context.Context, free []Row, person Person) (sessio
 	return free[taken].ID, nil
 }
 
-// stopped gives the time at which a session came to rest: an approval may have been given
-// since.
+// stopped returns the time at which a session stopped. An approval may have come later.
 func (s *Site) stopped(ctx context.Context, r Row) int64 {
 	const few = 64
 	at := r.UpdatedUS
 	if r.Interrupted {
 		return at
 	}
-	events, _ := s.store.Events(ctx, r.ID, r.LastSeq-min(r.LastSeq, few), few) // without them its last time must do
+	events, _ := s.store.Events(ctx, r.ID, r.LastSeq-min(r.LastSeq, few), few) // on an error use the time of the last event
 	for _, e := range events {
 		if e.Type == session.StateChanged {
 			at = e.TimeUS
@@ -183,7 +182,7 @@ func (s *Site) stopped(ctx context.Context, r Row) int64 {
 	return at
 }
 
-// NoResumable is the error where there is no session to resume.
+// NoResumable returns the error for a workspace without a session to resume.
 func NoResumable() *session.Error {
 	return &session.Error{Code: session.ErrNoResumable, Message: "no resumable session", Next: session.Then("start one with", session.MoveRun, "")}
 }
@@ -197,7 +196,7 @@ func (s *Site) noneHere(ctx context.Context) error {
 	var elsewhere []string
 	for _, r := range all {
 		if !r.State.Terminal() && !r.Running {
-			if _, _, err := s.store.Workspace(ctx, r.ID); err != nil { // it may be of this workspace
+			if _, _, err := s.store.Workspace(ctx, r.ID); err != nil { // a session that cannot be read may be of this workspace
 				return err
 			}
 			elsewhere = append(elsewhere, r.Short+" in "+r.Workspace)

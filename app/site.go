@@ -1,10 +1,10 @@
-// Package app is what can be done with sessions: start, resume, decide, cancel, look,
-// verify. It opens the store, takes the locks and wires the use cases to their adapters.
+// Package app starts, resumes, decides, cancels, shows and verifies sessions. It opens
+// the store, takes the locks and connects the use cases with their adapters.
 //
-// The doors, which a person or a program comes in by, turn words into calls of this
-// package and what it says into words. It knows no flag, terminal or exit status. What
-// happens goes out as a session.Notice, and what only a person may decide is asked of a
-// Person.
+// A door is the side that a person or a program uses. It turns input into calls of this
+// package, and shows the results. Package app knows no flag, terminal or exit status. It
+// reports events as session.Notice values, and asks a Person for decisions that only a
+// person may make.
 package app
 
 import (
@@ -20,47 +20,49 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Setup says which store to open, for work in which workspace, and for whom.
+// Setup names the store, the workspace and the environment of a Site.
 type Setup struct {
-	// those in effect
+	// Settings are the settings in effect.
 	Settings *config.Loaded
-	// reads those of another workspace
+	// Load reads the settings for another workspace.
 	Load func(workspace string) (*config.Loaded, error)
-	// absolute, without symbolic links; empty: none yet
+	// Workspace is absolute and without symbolic links; empty means none yet.
 	Workspace string
-	// workspaces that are accepted beside those of Settings
+	// Allow lists accepted workspaces beside those in Settings.
 	Allow    []string
 	Redactor *redact.Redactor
-	// else what belongs into the log is dropped
+	// KeepLog writes a log; without it log records are dropped.
 	KeepLog bool
-	// of this program
+	// Version is the version of this program.
 	Version string
-	// what started this process, for those who look who holds a lock
+	// Command is the command line of this process, shown to others who ask for the holder
+	// of a lock.
 	Command string
 
-	// Deliver gives the command line of the process that delivers beside a session, where
-	// a server is configured; nil: none does.
+	// Deliver returns the command line of the process that delivers in the background if
+	// a server is configured. A nil Deliver starts none.
 	Deliver func() ([]string, error)
 
 	Now    func() time.Time
 	Getenv func(string) string
 }
 
-// Site is a store that is open, and a workspace. It is for one goroutine. Close it.
+// Site is an open store and a workspace. Only one goroutine may use it. The caller must
+// close it.
 type Site struct {
 	Setup
-	// never nil; secrets do not reach it
+	// Log is never nil, and secrets are masked in it.
 	Log *slog.Logger
 
 	store    *local.Store
 	closeLog func() error
-	// of the session that is executed
+	// locks of the session that is executed
 	locks []release
 }
 
 type release interface{ Release() error }
 
-// Open opens the store for changing it. A store that is not there is made.
+// Open opens the store for changes. It creates the store if it does not exist.
 func Open(ctx context.Context, setup Setup) (*Site, error) {
 	store, err := local.Open(ctx, setup.options())
 	if err != nil {
@@ -76,8 +78,8 @@ func Open(ctx context.Context, setup Setup) (*Site, error) {
 	return s, nil
 }
 
-// OpenRead opens the store for looking: it takes no lock and changes no byte. It returns
-// ErrUnknownID where there is no store.
+// OpenRead opens the store for reading. It takes no lock and changes no byte. It returns
+// ErrUnknownID if there is no store.
 func OpenRead(ctx context.Context, setup Setup) (*Site, error) {
 	store, err := local.OpenRead(ctx, setup.options())
 	if err != nil {
@@ -90,9 +92,9 @@ func newSite(setup Setup, store *local.Store) *Site {
 	return &Site{Setup: setup, store: store, Log: slog.New(slog.DiscardHandler), closeLog: func() error { return nil }}
 }
 
-// OpenOwn opens the store to continue the session that ref names in that session's own
-// workspace: the current directory is not one that a person chose. look opens it for
-// looking only.
+// OpenOwn opens the store to continue the session that ref names, in that session's own
+// workspace instead of the current directory. With look it opens the store for reading
+// only.
 func OpenOwn(ctx context.Context, setup Setup, ref string, look bool) (*Site, error) {
 	open := Open
 	if look {
@@ -112,8 +114,7 @@ func OpenOwn(ctx context.Context, setup Setup, ref string, look bool) (*Site, er
 	return s, nil
 }
 
-// Close closes store and log, and gives back the locks of the session that was executed,
-// last.
+// Close closes the store and the log, then releases the locks of the executed session.
 func (s *Site) Close() error {
 	errs := []error{s.store.Close(), s.closeLog()}
 	for _, l := range s.locks {
@@ -122,14 +123,15 @@ func (s *Site) Close() error {
 	return errors.Join(errs...)
 }
 
-// Store is the store of record, for the program that delivers from it.
+// Store returns the store, for the program that delivers from it.
 func (s *Site) Store() *local.Store { return s.store }
 
 func (s *Setup) options() local.Options {
 	return local.Options{Home: s.home(), Now: s.Now, Redactor: s.Redactor, Version: s.Version, Env: s.Getenv, Keyring: s.Settings.Config.Key.Keyring}
 }
 
-// Learn makes secrets of the variables with telling names that p gives to its commands.
+// Learn adds the values of secret variables to the redactor. These are the variables that
+// p sets for its commands under secret names.
 func (s *Setup) Learn(p *session.Plan) {
 	var environ []string
 	for _, step := range p.All() {
@@ -143,12 +145,12 @@ func (s *Setup) Learn(p *session.Plan) {
 	s.Redactor.Learn(redact.FromEnvironment(environ))
 }
 
-// Find gives the session that ref names.
+// Find returns the session that ref names.
 func (s *Site) Find(ctx context.Context, ref string) (session.ID, error) {
 	return s.store.Find(ctx, ref)
 }
 
-// The places below home that are not the store's own.
+// Paths below home that package local does not use.
 
 func (s *Setup) home() string { return s.Settings.Config.Store.Home }
 
@@ -160,5 +162,5 @@ func (s *Setup) commandDir(id session.ID) string {
 	return filepath.Join(s.home(), "commands", string(id))
 }
 
-// commandLine is what the lock file tells others about this process.
+// commandLine is the description of this process in lock files.
 func (s *Setup) commandLine() string { return s.Redactor.String(s.Command) }

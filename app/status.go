@@ -15,35 +15,35 @@ import (
 // Holder is the process that executes a session.
 type Holder = lock.Holder
 
-// Status is where a session stands.
+// Status is the present state of a session.
 type Status struct {
 	Row
-	// of the step in progress or next; zero when none is left
+	// At is the position of the step in progress or the next one; zero if none is left.
 	At Position
-	// the steps that its process carries out; Took is for how long
+	// Executes are the steps that run now. Took is the time since their start.
 	Executes []session.Item
-	// of the state, one line
+	// Detail explains the state in one line.
 	Detail string
-	// nil when no process executes it
+	// Holder is nil if no process executes the session.
 	Holder *Holder
-	// further lines, as a command that still runs
+	// Notes are further lines, for example about a command that still runs.
 	Notes []string
-	// the question that it waits for; nil for none
+	// Gate is the question that the session waits for; nil if there is none.
 	Gate *session.Gate
-	// of this session
+	// Delivery is the state of delivery of this session.
 	Delivery Delivery
-	// what continues it; empty when nothing does
+	// Next is the move that continues the session; empty if none does.
 	Next session.Hint
 }
 
-// Status says where a session stands. Without ref that is the one that is executed in the
-// workspace, else the most recent one there.
+// Status returns the present state of a session. Without ref it is the session that is
+// executed in the workspace, else the most recent one there.
 func (s *Site) Status(ctx context.Context, ref string) (Status, error) {
 	id, err := s.subject(ctx, ref)
 	if err != nil {
 		return Status{}, err
 	}
-	sess, p, next, err := s.settledOutlook(ctx, id)
+	sess, p, next, err := s.freshOutlook(ctx, id)
 	if err != nil {
 		return Status{}, err
 	}
@@ -60,7 +60,7 @@ func (s *Site) status(ctx context.Context, sess *session.Session, p *session.Pla
 				v.Executes = append(v.Executes, it)
 			}
 		}
-		if h, held, err := lock.Read(s.lockFile(id)); err == nil && held { // it may have ended since
+		if h, held, err := lock.Read(s.lockFile(id)); err == nil && held { // the holder may have ended since
 			v.Holder, v.Notes = &h, holderNotes(h)
 		}
 	}
@@ -85,16 +85,17 @@ func (s *Site) status(ctx context.Context, sess *session.Session, p *session.Pla
 	asked, err := s.store.Requests(ctx, id)
 	v.Notes = append(v.Notes, requestNotes(asked, v.Running)...)
 	switch {
-	case s.notForked(ctx, id) != nil: // a resume is refused; the state of delivery says what there is to do
+	case s.notForked(ctx, id) != nil: // a resume would be refused; Delivery has the next step
 	case !v.Running:
 		v.Next = nextHint(sess, p, next)
 	case sess.State == session.AwaitingApproval && asksFirst(sess, next) && len(asked) == 0:
-		v.Next = next.Ask(session.MoveApprove, sess) // takes the place of the answer at its terminal
+		v.Next = next.Ask(session.MoveApprove, sess) // this answer replaces the one at the session's terminal
 	}
 	return v, err
 }
 
-// requestNotes says what was asked of the process that executes a session, or did.
+// requestNotes returns a line for each unanswered request to the process that executes
+// the session, or executed it last.
 func requestNotes(asked []session.Request, running bool) []string {
 	var notes []string
 	for _, r := range asked {
@@ -119,11 +120,11 @@ func requestNote(r session.Request) string {
 	if r.Reason != "" {
 		note += " (" + r.Reason + ")"
 	}
-	return note + ", and nobody has answered"
+	return note + ", and got no answer"
 }
 
-// holderNotes names a holder that is stopped: it is alive, does nothing, and all others
-// wait for it.
+// holderNotes returns a note about a holder that is stopped: it does nothing while all
+// others wait for it.
 func holderNotes(h lock.Holder) []string {
 	if !h.Stopped() {
 		return nil
@@ -131,7 +132,7 @@ func holderNotes(h lock.Holder) []string {
 	return []string{fmt.Sprintf("the process that executes it is stopped, as by Ctrl-Z; fg in its terminal, or kill -CONT %d, lets it go on", h.PID)}
 }
 
-// commandNotes names commands that run without acode, and of records that cannot be read.
+// commandNotes names the commands that still run, and the records that cannot be read.
 func (s *Site) commandNotes(id session.ID) []string {
 	records, unread := command.Records(s.commandDir(id))
 	var notes []string
@@ -157,14 +158,14 @@ func (s *Site) commandNotes(id session.ID) []string {
 		case session.CommandUnattended:
 			notes = append(notes, fmt.Sprintf("a command is running without its supervisor: %s (%s)%s", what, pid, halt))
 		case session.CommandLingering:
-			notes = append(notes, "a command is over, and what it started still runs: "+what)
+			notes = append(notes, "a command has ended, and processes that it started still run: "+what)
 		}
 	}
 	return notes
 }
 
-// waitNotes says of the steps that are next in their tasks for which step in progress
-// they wait, while the session is executed.
+// waitNotes names, for each next step that waits while the session is executed, the step
+// in progress that it waits for.
 func waitNotes(p *session.Plan, next session.Continuation, running bool) (notes []string) {
 	if !running {
 		return nil
@@ -198,7 +199,7 @@ func waitNotes(p *session.Plan, next session.Continuation, running bool) (notes 
 	return notes
 }
 
-// nextHint is what continues s, of which c is left.
+// nextHint returns the move that continues s. c is the remaining work.
 func nextHint(s *session.Session, p *session.Plan, c session.Continuation) session.Hint {
 	switch {
 	case s.State == session.AwaitingApproval && asksFirst(s, c):
@@ -212,8 +213,8 @@ func nextHint(s *session.Session, p *session.Plan, c session.Continuation) sessi
 	return session.Do(session.MoveResume, s.Short)
 }
 
-// asksFirst reports whether the first question that a resume of s meets has no answer
-// yet; one behind it may be open as well.
+// asksFirst reports whether the first question of a resume of s has no answer yet. Later
+// questions do not count.
 func asksFirst(s *session.Session, c session.Continuation) bool {
 	for _, it := range c.Items {
 		if st := s.Steps[it.ID]; it.Action != session.ActionSkip && st != nil && st.Approval != nil {
@@ -223,7 +224,7 @@ func asksFirst(s *session.Session, c session.Continuation) bool {
 	return false
 }
 
-// asksStill reports whether a question of s has no answer yet.
+// asksStill reports whether any question of s has no answer yet.
 func asksStill(s *session.Session) bool {
 	for _, st := range s.Steps {
 		if st.Approval != nil && st.Approval.Answer == "" && st.Status != session.StepDone {
@@ -233,8 +234,8 @@ func asksStill(s *session.Session) bool {
 	return false
 }
 
-// interruptedNotes names the steps of sess that were interrupted, and what the next
-// resume does with each. It reads the records of commands and nothing else.
+// interruptedNotes names the interrupted steps of sess, and how the next resume handles
+// each. It reads only the records of commands.
 func (s *Site) interruptedNotes(ctx context.Context, sess *session.Session, p *session.Plan) (notes []string, err error) {
 	seen := map[session.StepID]resume.Seen{}
 	runner := s.records(sess.ID)
@@ -254,7 +255,7 @@ func (s *Site) interruptedNotes(ctx context.Context, sess *session.Session, p *s
 	for _, it := range next.Items {
 		st := sess.Steps[it.ID]
 		switch {
-		case st == nil || it.Action == session.ActionAttach && seen[it.ID].Record.State != session.CommandFinished: // a note of its own says that it runs
+		case st == nil || it.Action == session.ActionAttach && seen[it.ID].Record.State != session.CommandFinished: // commandNotes says that it runs
 		case it.Kind == session.KindRun && (it.Status == session.InProgress || it.Status == session.StepUncertain):
 			notes = append(notes, it.ID.String()+" was interrupted: "+it.Why)
 		case it.Status == session.InProgress && len(p.Tasks[it.Task-1].Steps[it.Step-1].Changes) > 0:
@@ -266,7 +267,8 @@ func (s *Site) interruptedNotes(ctx context.Context, sess *session.Session, p *s
 	return notes, nil
 }
 
-// traced is Trace for who only looks, and waits for no supervisor that is frozen.
+// traced is Trace for readers: it waits at most a second for a frozen supervisor, then
+// uses the record.
 func traced(ctx context.Context, runner *command.Runner, key string) (session.CommandRecord, error) {
 	within, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

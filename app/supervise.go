@@ -11,30 +11,32 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// SuperviseCommand is the first argument with which a supervisor is started, detached, to
-// run a session's commands: a program that carries out sessions calls Supervise then.
+// SuperviseCommand is the first argument of a supervisor process, which runs a session's
+// commands in the background. A program that executes sessions must call Supervise for
+// it.
 const SuperviseCommand = "supervise"
 
-// TerminalCommand is the first argument with which a supervisor starts this program to
-// run a command on a terminal: a program that calls Supervise calls OnTerminal then, with
-// the arguments behind the next one, which is "--".
+// TerminalCommand is the first argument of the process that runs a command on a terminal.
+// A program that calls Supervise must call OnTerminal for it. The arguments of OnTerminal
+// follow the "--" after this one.
 const TerminalCommand = "on-terminal"
 
-// OnTerminal is what such a process does, with the file of a program and its arguments;
-// it returns the exit status.
+// OnTerminal runs a program on a terminal. args are its file and arguments. It returns
+// the exit status.
 func OnTerminal(args []string) int { return command.OnTerminal(args[0], args[1:]) }
 
-// leastOutput is kept of a command's output at least: all that a capture or a receipt
-// takes of it, and so much more that what was cut out is never next to what they keep.
+// leastOutput is the least number of bytes kept of a command's output. It covers a
+// capture and a receipt, and leaves enough room that the cut never touches them.
 const leastOutput = 1 << 20
 
-// supervisorArgs are the arguments of a supervisor: the session, the directories of the
-// locks of its workspace and of its commands, and how much of an output is kept.
+// supervisorArgs returns the arguments of a supervisor: the session, the directory of the
+// workspace's locks, the directory of the commands, and how many bytes of an output are
+// kept.
 func supervisorArgs(id session.ID, locks, dir string, maxOutput int64) []string {
 	return []string{SuperviseCommand, string(id), locks, dir, strconv.FormatInt(maxOutput, 10)}
 }
 
-// Supervise is what a supervisor does, with the arguments that follow SuperviseCommand.
+// Supervise runs a supervisor. args follow SuperviseCommand.
 func Supervise(ctx context.Context, args []string, now func() time.Time) error {
 	if len(args) != 4 {
 		return &session.Error{Code: session.ErrUsage, Message: "a supervisor takes four arguments, and is started by acode only"}

@@ -8,37 +8,36 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// tally is what this process adds to the count of the work in its store: what no row of a
-// session tells.
+// tally counts the work of this process that no stored session shows.
 type tally struct {
 	session.Work
 	now func() time.Time
-	// when the phase began that has not ended
+	// start of the current phase
 	since time.Time
 	// a session was chosen to be resumed
 	resumes bool
-	// how the resume found the session; empty: it was not loaded
+	// how the resume found the session; empty if it was not loaded
 	mode string
-	// the process before it had resumed the session too, and ended without a word
+	// the process before it had also resumed the session, and was killed
 	killed bool
-	// of the session then
+	// epoch of the session when it was loaded
 	epoch uint64
 }
 
-// begin begins a phase, or the first of several.
+// begin starts the first phase.
 func (t *tally) begin() { t.since = t.now() }
 
-// ended ends a phase and begins the next one.
+// ended ends a phase and starts the next one.
 func (t *tally) ended(p session.ResumePhase) {
 	now := t.now()
 	t.Observe(p, max(0, now.Sub(t.since))) // the clock may have been set back
 	t.since = now
 }
 
-// lock notes that a session could not be taken.
+// lock counts a session that could not be locked.
 func (t *tally) lock(err error) {
 	switch {
-	case err == nil: // the session's epoch tells it
+	case err == nil: // the session's epoch counts it
 	case errors.Is(err, session.ErrLocked):
 		t.Add(session.WorkKey{Kind: session.WorkLocks, Outcome: session.LockHeld}, 1)
 	default:
@@ -54,7 +53,7 @@ func (t *tally) found(s *session.Session) {
 	}
 }
 
-// resumed counts a resume, by the state in which it left the session.
+// resumed counts a resume under the state in which it left the session.
 func (t *tally) resumed(left session.State) {
 	add := func(mode, outcome string) {
 		t.Add(session.WorkKey{Kind: session.WorkResumes, Mode: mode, Outcome: outcome}, 1)
@@ -62,14 +61,14 @@ func (t *tally) resumed(left session.State) {
 	if t.killed {
 		add(session.ResumeNone, session.ResumeInterrupted)
 	}
-	if left != session.Created && !underWay(left) { // else the next resume tells of it
+	if left != session.Created && !underWay(left) { // else the next resume counts it
 		add(t.mode, string(left))
 	}
 }
 
-// note adds the tally to the store, when all is said: err ended the work, or else r is
-// what came of it. It is worth no error, no wait, and no byte in a store that is damaged
-// or cannot be written.
+// note adds the tally to the store after all messages. err is the error that ended the
+// work; if it is nil, r is the result. note never fails or waits, and does not write to a
+// store that may be damaged or cannot be written.
 func (w *work) note(ctx context.Context, r session.Result, err error) {
 	switch {
 	case !w.tally.resumes:
@@ -83,7 +82,7 @@ func (w *work) note(ctx context.Context, r session.Result, err error) {
 	case errors.Is(err, ErrDeclined):
 	case err != nil:
 		code = CodeOf(err)
-	case r.Signal == 0 && r.State != session.Failed && r.Reason != session.ReasonTaskFailed: // those say nothing of the store
+	case r.Signal == 0 && r.State != session.Failed && r.Reason != session.ReasonTaskFailed: // other results do not concern the store
 		code = r.Code
 	}
 	if w.tally.Empty() || doubtful(code) {
@@ -94,8 +93,8 @@ func (w *work) note(ctx context.Context, r session.Result, err error) {
 	}
 }
 
-// doubtful reports whether a store in which work ended with code c may be damaged, or
-// cannot be written.
+// doubtful reports whether code c means that the store may be damaged or cannot be
+// written.
 func doubtful(c session.Code) bool {
 	switch c {
 	case session.ErrInternal, session.ErrStoreIO, session.ErrDiskFull, session.ErrReadOnly,

@@ -8,7 +8,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// What a resume found and what it led to, under keys that metrics list.
+// The tally of a resume uses only keys that metrics list.
 func TestTallyOfResumes(t *testing.T) {
 	listed := map[session.WorkKey]bool{}
 	for _, k := range session.WorkKeys() {

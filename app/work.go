@@ -17,75 +17,77 @@ import (
 	"github.com/acode-dev/acode/workspace"
 )
 
-// Start is what a new session is made of.
+// Start describes a new session.
 type Start struct {
 	Plan *session.Plan
-	// complete
+	// Params must be complete.
 	Params Params
-	// where Plan can be looked at again
+	// Source is the file of Plan.
 	Source PlanSource
-	// after which the session is paused; 0: never
+	// Timeout is the time after which the session is paused; 0 means never.
 	Timeout time.Duration
 
-	// how many steps may run at once; 0: the plan says, or the configuration
+	// MaxParallel is how many steps may run at once. If it is 0, the plan or the
+	// configuration decides.
 	MaxParallel int
 }
 
-// Resume says which session to continue, and what is decided beforehand.
+// Resume selects the session to continue, with decisions made in advance.
 type Resume struct {
-	// names the session; empty: the most recent one of the workspace
+	// Ref names the session; empty means the most recent one of the workspace.
 	Ref string
-	// after which the session is paused; 0: never
+	// Timeout is the time after which the session is paused; 0 means never.
 	Timeout time.Duration
 	Choices
 }
 
-// PlanSource is the file that a plan was read from. The zero value is no file.
+// PlanSource is the file that a plan was read from. The zero value means no file.
 type PlanSource struct {
-	// absolute
+	// File is an absolute path.
 	File string
-	// SHA-256 of what it held, in hex
+	// Sum is the SHA-256 of the file's content in hex.
 	Sum string
 }
 
-// Choices decide what a resume would ask and the settings do not say.
+// Choices decide questions of a resume that the settings do not decide.
 type Choices struct {
-	// what becomes of the commands in progress whose outcome is unknown; empty: the plan
-	// decides
+	// Uncertain handles all commands in progress whose outcome is unknown; empty means
+	// the plan decides.
 	Uncertain session.OnInterrupt
-	// likewise, of one step each
+	// Outcomes is as Uncertain, but for single steps.
 	Outcomes map[session.StepID]session.OnInterrupt
-	// given by a person for commands whose outcome is unknown
+	// Captures are values from a person for commands whose outcome is unknown.
 	Captures map[session.StepID]string
-	// roll back the file step that was in progress even if it is complete
+	// RestartStep rolls back the file step that was in progress even if it is complete.
 	RestartStep bool
-	// skip dependency checks
+	// Force skips dependency checks.
 	Force bool
-	// take the present environment for the inputs
+	// Renew replaces the inputs with the present environment.
 	Renew bool
-	// how many steps may run at once in this resume; 0: as many as at the start
+	// MaxParallel is how many steps may run at once in this resume; 0 means as many as at
+	// the start.
 	MaxParallel int
-	// what becomes of changed files was said for this resume, rather than set once for
-	// all
+	// Explicit means that the choice about changed files was made for this resume, not in
+	// the settings.
 	Explicit bool
 
-	// Edited reports whether the file holds another plan than p by now; nil: nobody can
-	// tell.
+	// Edited reports whether the file now holds another plan than p. A nil Edited means
+	// that the file is not compared.
 	Edited func(from PlanSource, p *session.Plan) bool
 }
 
-// Outcome is what came of a session that was started or resumed.
+// Outcome is the result of a start or a resume.
 type Outcome struct {
-	// nil when it could not be had or read
+	// Session is nil if it could not be made or read.
 	Session *session.Session
-	// the zero value when an error ended it
+	// Result is zero if an error ended the session.
 	Result session.Result
 }
 
-// ErrDeclined is the error of a resume that a person did not want after all.
+// ErrDeclined is the error of a resume that a person declined.
 var ErrDeclined = errors.New("not this session")
 
-// work is one session in this process's hands, from its locks to its result.
+// work is one session that this process executes, from its locks to its result.
 type work struct {
 	*Site
 	door Door
@@ -93,28 +95,29 @@ type work struct {
 	teller *teller
 	writer *local.Writer
 	plan   *session.Plan
-	// nil: git was not asked yet
+	// nil if git was not asked yet
 	git   *gitAsked
 	fresh bool
-	// nil: not read yet
+	// nil until it is read
 	created *session.SessionCreatedData
 	timeout time.Duration
 	choices Choices
-	// secrets also of a session that goes on
+	// includes the secrets of a session that is continued
 	params Params
-	// nil: none were recorded
+	// nil if none were recorded
 	inputs *session.Inputs
-	// how delivery stands at the start; empty: off
+	// state of delivery at the start; empty if delivery is off
 	sync  session.SyncState
 	tally tally
-	// when the session came to rest that goes on; 0: it is new
+	// when a continued session stopped; 0 for a new session
 	restUS int64
 }
 
-// Start makes a session of a plan and carries it out. The caller has had the Setup learn
-// the plan, and guard the workspace. What it locks is given back by Close.
+// Start makes a session of a plan and executes it. The caller must first call Learn for
+// the plan, and Guard. Close releases the locks that Start takes.
 func (s *Site) Start(ctx context.Context, door Door, o Start) (Outcome, error) {
-	p := *o.Plan // the session keeps its number of steps at once, wherever that comes from
+	// The stored plan records MaxParallel, whether option, plan or configuration sets it.
+	p := *o.Plan
 	p.MaxParallel = cmp.Or(o.MaxParallel, p.MaxParallel, s.Settings.Config.MaxParallel)
 	w := &work{Site: s, door: door, plan: &p, params: o.Params, fresh: true, timeout: o.Timeout, tally: tally{now: s.Now}}
 	err := w.create(ctx, o.Source)
@@ -126,8 +129,9 @@ func (s *Site) Start(ctx context.Context, door Door, o Start) (Outcome, error) {
 	return out, errors.Join(err, w.close())
 }
 
-// Resume continues a session. Where the session could be read but not taken, the error
-// comes with an Outcome that shows it. What it locks is given back by Close.
+// Resume continues a session. If the session could be read but not locked, Resume returns
+// its error with an Outcome that holds the session. Close releases the locks that Resume
+// takes.
 func (s *Site) Resume(ctx context.Context, door Door, o Resume) (Outcome, error) {
 	w := &work{Site: s, door: door, timeout: o.Timeout, choices: o.Choices, tally: tally{now: s.Now}}
 	var out Outcome
@@ -141,7 +145,7 @@ func (s *Site) Resume(ctx context.Context, door Door, o Resume) (Outcome, error)
 	return out, errors.Join(err, w.close())
 }
 
-// create locks a new session before anybody can know of it, then makes it.
+// create locks a new session before it is stored, then stores it.
 func (w *work) create(ctx context.Context, from PlanSource) error {
 	id, err := w.store.NewID()
 	if err != nil {
@@ -166,7 +170,7 @@ func (w *work) create(ctx context.Context, from PlanSource) error {
 	return err
 }
 
-// execute prepares the session and carries it out; the result has been told.
+// execute prepares the session and executes it. It also shows the result.
 func (w *work) execute(ctx context.Context) (Outcome, error) {
 	delivery, err := w.Delivery(ctx, w.writer.Session().ID)
 	if err != nil {
@@ -174,7 +178,9 @@ func (w *work) execute(ctx context.Context) (Outcome, error) {
 	}
 	if w.timeout > 0 {
 		limited, end := context.WithTimeoutCause(ctx, w.timeout, session.ErrTimeout)
-		context.AfterFunc(ctx, end) // not earlier: the door uses it until it has said all
+		// The door uses limited until it has shown everything, so end must not run
+		// earlier.
+		context.AfterFunc(ctx, end)
 		ctx = limited
 	}
 	w.sync = delivery.State
@@ -197,7 +203,7 @@ func (w *work) execute(ctx context.Context) (Outcome, error) {
 	return out, nil
 }
 
-// under carries the session out under the context of its door.
+// under executes the session under the context of its door.
 func (w *work) under(ctx context.Context, again <-chan struct{}) (session.Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer w.deliver(cancel)()
@@ -212,10 +218,10 @@ func (w *work) under(ctx context.Context, again <-chan struct{}) (session.Result
 	return session.Result{}, w.behind(ctx, err)
 }
 
-// prepare opens what the session works with, and carries it out.
+// prepare opens the workspace and the supervisor, and executes the session.
 func (w *work) prepare(ctx context.Context, again <-chan struct{}) (session.Result, error) {
-	for _, what := range odd(w.writer.Report()) {
-		w.Log.Warn("the session or its store is odd", "event", "session_odd", "session_id", w.writer.Session().Short, "what", what)
+	for _, what := range loadWarnings(w.writer.Report()) {
+		w.Log.Warn("the session or its store has a problem", "event", "session_problem", "session_id", w.writer.Session().Short, "what", what)
 		w.warn(what)
 	}
 	if w.fresh {
@@ -263,8 +269,8 @@ func (w *work) info(text string) {
 	w.door.Notice(session.Notice{Kind: session.NoticeInfo, Text: text})
 }
 
-// recall names the last session that was interrupted here: a new one does again what that
-// one did. Other sessions that cannot be read are no reason to stop.
+// recall warns if a session was interrupted in this workspace, because a new session
+// repeats its work. It ignores sessions that cannot be read.
 func (w *work) recall(ctx context.Context) {
 	rows, _ := w.rows(ctx, w.Workspace)
 	for _, r := range rows {
@@ -276,13 +282,13 @@ func (w *work) recall(ctx context.Context) {
 	}
 }
 
-// beginning is the event that created the session; its zero value where that cannot be
+// beginning returns the event that created the session, zero if that event cannot be
 // read.
 func (w *work) beginning(ctx context.Context) session.SessionCreatedData {
 	if w.created == nil {
 		w.created = &session.SessionCreatedData{}
 		if first, err := w.writer.Event(ctx, 1); err == nil {
-			_ = first.Decode(w.created) // as good as none, if it is damaged
+			_ = first.Decode(w.created) // a damaged event counts as none
 		}
 	}
 	return *w.created
@@ -292,9 +298,9 @@ func (w *work) origin(ctx context.Context) Origin {
 	return Origin{Short: w.writer.Session().Short, PlanFile: w.beginning(ctx).PlanFile}
 }
 
-// edited says that the plan file was edited since the session began, as if that could
-// change what the session does: its plan is in the store. It is empty where the file says
-// the same, or cannot be read any more.
+// edited returns a warning if the plan file was edited after the session began. The
+// session keeps the stored plan. The hint is empty if the file is the same or cannot be
+// read.
 func (w *work) edited(ctx context.Context) session.Hint {
 	from := w.beginning(ctx)
 	if from.PlanFile == "" || w.choices.Edited == nil || !w.choices.Edited(PlanSource{File: from.PlanFile, Sum: from.PlanSum}, w.plan) {
@@ -303,8 +309,8 @@ func (w *work) edited(ctx context.Context) session.Hint {
 	return w.origin(ctx).Again(from.PlanFile + " has changed, and the session goes on with the plan that it began with; to begin again")
 }
 
-// runsNext guesses whether a command is what comes first: its supervisor can start while
-// the session is still being looked at.
+// runsNext guesses whether the next step is a command. Its supervisor can then start
+// while the session is still validated.
 func (w *work) runsNext() bool {
 	for id, step := range w.plan.All() {
 		if w.writer.Session().Status(id) != session.StepDone {
@@ -323,11 +329,11 @@ func (w *work) untouched(sig Interrupted) session.Result {
 	}
 }
 
-// behind gives what lies behind err: a store that was removed, the end of the session's
-// time, or another process that took the session over. A late holder finds the records of
-// its command used up before its own write is refused.
+// behind returns the cause of err: the store was removed, the session's time is over, or
+// another process took the session over. A process that lost the session can first see
+// used-up records of its command, and only then have its own write refused.
 func (w *work) behind(ctx context.Context, err error) error {
-	if gone := w.store.InPlace(); gone != nil { // and with it the records of its commands
+	if gone := w.store.InPlace(); gone != nil { // the records of its commands are gone too
 		return gone
 	}
 	if cause := context.Cause(ctx); errors.Is(cause, session.ErrForked) || errors.Is(cause, session.ErrFenced) {
@@ -345,7 +351,8 @@ func (w *work) behind(ctx context.Context, err error) error {
 func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *workspace.Root, runner *command.Runner) (session.Result, error) {
 	env := newEnvironment(root, w.writer, w.plan, w.Redactor)
 	begin := env
-	begin.git, begin.seen = w.git, &seen{} // a later snapshot looks again
+	// Later snapshots use env, which looks again.
+	begin.git, begin.seen = w.git, &seen{}
 	r := w.resumer(begin, runner, asking{w.door, w.origin(ctx), env.view}, func(n session.Notice) {
 		if n.Kind == session.NoticeSession {
 			n.TimeUS = w.restUS
@@ -397,13 +404,14 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 	return e.Execute(ctx, ready.Next, ready.Begin...)
 }
 
-// captured makes a secret of a value that commands get under a telling name.
+// captured adds a captured value to the redactor if its variable has a secret name.
 func (s *Site) captured(name, value string) {
 	s.Redactor.Learn(redact.FromEnvironment([]string{name + "=" + value}))
 }
 
-// fenceCommands makes the supervisor refuse the process that executed the session before,
-// in case that process is only frozen. A session that ran no command has no supervisor.
+// fenceCommands makes the supervisor refuse requests of the process that executed the
+// session before. That process may only be frozen. A session that ran no command has no
+// supervisor.
 func (w *work) fenceCommands(ctx context.Context, runner *command.Runner) error {
 	if _, err := os.Stat(w.commandDir(w.writer.Session().ID)); err != nil {
 		return nil
@@ -412,7 +420,7 @@ func (w *work) fenceCommands(ctx context.Context, runner *command.Runner) error 
 }
 
 func (w *work) resumer(env environment, runner *command.Runner, ask resume.Person, notify func(session.Notice)) *resume.Resumer {
-	host, _ := os.Hostname() // it only informs people
+	host, _ := os.Hostname() // people read it; no code needs it
 	report := w.writer.Report()
 	c := w.Settings.Config.Resume
 	return &resume.Resumer{
@@ -434,7 +442,7 @@ func (w *work) decidedBy() string {
 	return "policy"
 }
 
-// runner reaches the session's commands; it starts nothing by itself.
+// runner gives access to the session's commands. It starts nothing by itself.
 func (w *work) runner() *command.Runner {
 	s := w.writer.Session()
 	return command.NewRunner(command.Config{
@@ -443,7 +451,7 @@ func (w *work) runner() *command.Runner {
 	})
 }
 
-// close ends what only this session needed.
+// close releases the resources of this session except its locks.
 func (w *work) close() error {
 	w.git.stop()
 	if w.writer == nil {
