@@ -187,7 +187,7 @@ func (t *trial) permitted(ctx context.Context, stderr string) (bool, error) {
 }
 
 // known returns a test for the files that the completed steps have read or written. A
-// step with a pattern counts for all files.
+// step that reads or searches counts for all files.
 func (t *trial) known(s store) func(name string) bool {
 	return func(name string) bool {
 		return slices.ContainsFunc(t.Steps, func(st model.Step) bool {
