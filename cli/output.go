@@ -191,8 +191,8 @@ func (o *outlets) behind(patience time.Duration) bool {
 	return o.bytes > isBehind
 }
 
-// catchUp waits until all is written, but not for a reader that has stopped: a person sees
-// the line of a step before the next one has an effect.
+// catchUp waits until all is written, but not for a reader that has stopped: a person
+// sees the line of a step before the next one has an effect.
 func (o *outlets) catchUp(patience time.Duration) {
 	o.within(patience, func() bool { return len(o.pieces) == 0 || o.stuck })
 }

@@ -107,7 +107,8 @@ func TestOutletIsBehind(t *testing.T) {
 	})
 }
 
-// A reader that takes lines sees each before acode continues; one that has stopped is waited for once.
+// A reader that takes lines sees each before acode continues; one that has stopped is
+// waited for once.
 func TestOutletCatchesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reader := &slow{goOn: make(chan struct{})}

@@ -17,6 +17,9 @@ func TestProse(t *testing.T) {
 	t.Logf("%-22s %7s %6s %6s %9s %6s %6s %6s", "folder", "words", "vague", "what", "trailing", "wide", "long", "old")
 	for _, p := range arch.ReadProse(tree) {
 		t.Logf("%-22s %7d %6.1f %6.1f %7.0f %% %6d %6d %6d", p.Dir, p.Words, per(p.Vague, p.Words, 1000), per(p.What, p.Words, 1000), per(p.Trailing, p.Lines, 100), p.Wide, p.Long, p.Old)
+		for _, b := range p.Breaches() {
+			t.Error(b)
+		}
 	}
 }
 
@@ -29,7 +32,9 @@ func TestDocuments(t *testing.T) {
 		t.Fatalf("docs: got %d documents, %v", len(names), err)
 	}
 	for _, name := range append(names, filepath.Join(root, "README.md"), filepath.Join(root, "CHANGELOG.md")) {
-		t.Logf("%-16s %d", filepath.Base(name), len(arch.Documents(filepath.Base(name), read(t, name))))
+		for _, b := range arch.Documents(filepath.Base(name), read(t, name)) {
+			t.Error(b)
+		}
 	}
 }
 
