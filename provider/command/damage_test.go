@@ -261,7 +261,7 @@ func TestEverythingRemovedByItsCommand(t *testing.T) {
 		return err == nil && rec.State == session.CommandUnknown
 	})
 	rec, err := s.runner(2).Run(s.ctx(), later(req))
-	if err != nil || rec.State != session.CommandUnknown || !strings.Contains(rec.Why, "what it wrote cannot be opened") || s.ledger() != wrote {
+	if err != nil || rec.State != session.CommandUnknown || !strings.Contains(rec.Why, "its output can no longer be opened") || s.ledger() != wrote {
 		t.Errorf("got %+v, %v, ledger %q", rec, err, s.ledger())
 	}
 }

@@ -156,7 +156,7 @@ func TestLostOutputIsTold(t *testing.T) {
 		return err == nil && rec.State == session.CommandUnknown
 	})
 	rec, err := s.runner(2).Wait(s.ctx(), req.Key)
-	if err != nil || !strings.Contains(rec.Why, "what it wrote last may be lost") || s.ledger() != wrote {
+	if err != nil || !strings.Contains(rec.Why, "its last output may be lost") || s.ledger() != wrote {
 		t.Errorf("got %+v, %v, ledger %q", rec, err, s.ledger())
 	}
 }
