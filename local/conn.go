@@ -278,8 +278,8 @@ func (w *writeConn) tx(ctx context.Context, f func(ctx context.Context) error) e
 	return nil
 }
 
-// How many waits in a row without any commit of another process begin accepts. A drainer
-// waits outboxWait each time.
+// begin gives up after this many waits in a row during which no other process committed.
+// A drainer waits outboxWait each time.
 const (
 	idleTurns  = busyWait / turnWait
 	drainTurns = 40

@@ -87,7 +87,7 @@ func TestRecoverDoesNotFollowATakeover(t *testing.T) {
 	for name, drafts := range map[string]func(s *local.Store) []session.Draft{
 		"taken_over": func(s *local.Store) []session.Draft { return []session.Draft{acquire(s)} },
 		// one event more than failed
-		"gone_on": func(*local.Store) []session.Draft { return []session.Draft{tick(), tick()} },
+		"continued": func(*local.Store) []session.Draft { return []session.Draft{tick(), tick()} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := options(t)
