@@ -22,7 +22,7 @@ func (s *Syncer) stand(ctx context.Context, state session.SyncState, reason stri
 		if wait > 0 {
 			h.NextUS = us + wait.Microseconds()
 		}
-		n.Up = s.link.up
+		n.Up = s.conn.up
 	})
 	if turned || wait > 0 {
 		s.beat(ctx)
@@ -45,7 +45,7 @@ func (s *Syncer) leave(ctx context.Context) {
 	}
 	s.update(func(n *Snapshot) {
 		n.Leader, n.Backoff, n.Heartbeat.NextUS = false, 0, 0
-		n.Up = s.link.up
+		n.Up = s.conn.up
 	})
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
 	defer cancel()

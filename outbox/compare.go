@@ -10,14 +10,14 @@ import (
 // recall drops the lanes that the last comparison found if a person has settled them
 // since.
 func (s *Syncer) recall(ctx context.Context) error {
-	if len(s.link.older) == 0 {
+	if len(s.conn.older) == 0 {
 		return nil
 	}
 	all, err := s.opts.Source.Lanes(ctx)
 	if err != nil {
 		return &storeTrouble{err}
 	}
-	s.link.older = slices.DeleteFunc(all, func(l session.Lane) bool { return !older(l) })
+	s.conn.older = slices.DeleteFunc(all, func(l session.Lane) bool { return !older(l) })
 	return nil
 }
 
@@ -28,7 +28,7 @@ func (s *Syncer) compare(ctx context.Context) error {
 	if err != nil {
 		return &storeTrouble{err}
 	}
-	s.link.older = nil
+	s.conn.older = nil
 	marks, err := s.Marks(ctx)
 	if err != nil {
 		return err
@@ -41,10 +41,10 @@ func (s *Syncer) compare(ctx context.Context) error {
 		}
 		acked += now.Acked
 		if older(now) {
-			s.link.older = append(s.link.older, now)
+			s.conn.older = append(s.conn.older, now)
 		}
 	}
-	s.link.acked, s.link.surplus = acked, int64(s.link.hello.Events)-int64(acked)
+	s.conn.acked, s.conn.surplus = acked, int64(s.conn.hello.Events)-int64(acked)
 	return nil
 }
 

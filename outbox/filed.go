@@ -26,8 +26,8 @@ func (s *Syncer) File(ctx context.Context, l session.Lane) (Filed, error) {
 	if err := s.connect(ctx); err != nil {
 		return Filed{}, Envelope(err)
 	}
-	if l.Remote != "" && l.Remote != s.link.id {
-		return Filed{}, Envelope(&otherDatabase{have: s.link.id, want: l.Remote})
+	if l.Remote != "" && l.Remote != s.conn.id {
+		return Filed{}, Envelope(&otherDatabase{have: s.conn.id, want: l.Remote})
 	}
 	for s.files(l) {
 		now, err := s.judge(ctx, s.deliver(ctx, s.order(l, maxBytes/2)))

@@ -70,7 +70,7 @@ func (s *Syncer) file(ctx context.Context, res result) (session.Lane, error) {
 	case session.DeliveryFenced, session.DeliveryForked:
 		f.differs(first, last, uint64(min(max(m.Duplicate, 0), n-1)))
 		if f.known {
-			now.Acked, now.Remote = f.share, s.link.id
+			now.Acked, now.Remote = f.share, s.conn.id
 		}
 		// the epoch of the lane is judged by the end of the suffix
 		if last >= now.LastSeq {
@@ -110,10 +110,10 @@ func (s *Syncer) shared(ctx context.Context, res result, now session.Lane) (sess
 		}
 	}
 	f.same(res.d.Events[len(res.d.Events)-1].Seq)
-	now.Acked, now.Remote = max(now.Acked, f.share), s.link.id
+	now.Acked, now.Remote = max(now.Acked, f.share), s.conn.id
 	// the store is only an older copy
 	if f.share >= now.LastSeq {
-		s.link.older = append(s.link.older, now)
+		s.conn.older = append(s.conn.older, now)
 	}
 	return f.bounded(now), nil
 }

@@ -73,7 +73,7 @@ func NewMetrics(version, goversion string) *Metrics {
 	m.ackDelay = auto.NewHistogram(histogram("acode_sync_ack_delay_seconds", "Time from commit to acknowledgement of the oldest event of a delivery.", prometheus.ExponentialBuckets(0.01, 4, 12)))
 	auto.NewGauge(prometheus.GaugeOpts{Name: "acode_build_info", Help: "Always 1; its labels are the versions of the program and of Go.",
 		ConstLabels: prometheus.Labels{"version": version, "goversion": goversion}}).Set(1)
-	m.MustRegister(m.gauges(), m.work())
+	m.MustRegister(m.gauges(), m.workReader())
 	m.prime()
 	return m
 }

@@ -158,8 +158,8 @@ func (r *round) dispatch(ctx context.Context) {
 	for r.stop == nil && ctx.Err() == nil && len(r.queue) > 0 && len(r.busy) < r.s.opts.Parallel {
 		l := r.queue[0]
 		r.queue = r.queue[1:]
-		if l.Remote != "" && l.Remote != r.s.link.id {
-			r.halt(&otherDatabase{have: r.s.link.id, want: l.Remote})
+		if l.Remote != "" && l.Remote != r.s.conn.id {
+			r.halt(&otherDatabase{have: r.s.conn.id, want: l.Remote})
 			return
 		}
 		r.busy[l.Session] = true

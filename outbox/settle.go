@@ -36,7 +36,7 @@ func (s *Syncer) applyMark(ctx context.Context, l session.Lane, d session.Delive
 		now.Reason = fmt.Sprintf("the server's event %d is not the one in the store", m.Seq)
 		return now, nil
 	}
-	now.Acked, now.Verified, now.Epoch, now.Remote = m.Seq, m.Verified, m.Epoch, s.link.id
+	now.Acked, now.Verified, now.Epoch, now.Remote = m.Seq, m.Verified, m.Epoch, s.conn.id
 	now.Reason, now.Attempts, now.NextUS = "", 0, 0
 	now.State = session.SyncSynced
 	if now.Acked < now.LastSeq {
@@ -140,9 +140,9 @@ func (s *Syncer) save(ctx context.Context, before, now session.Lane) error {
 	delta := now.Acked - before.Acked
 	if over(now) {
 		// the events on the server did not change
-		s.link.surplus -= int64(delta)
-		s.update(func(n *Snapshot) { n.Unknown = max(0, s.link.surplus) })
+		s.conn.surplus -= int64(delta)
+		s.update(func(n *Snapshot) { n.Unknown = max(0, s.conn.surplus) })
 	}
-	s.link.acked += delta
+	s.conn.acked += delta
 	return nil
 }

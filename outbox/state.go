@@ -97,9 +97,9 @@ func (s *Syncer) attempted() {
 
 // greeted records that the server answers.
 func (s *Syncer) greeted(h session.Hello) {
-	s.link.up = true
+	s.conn.up = true
 	s.update(func(n *Snapshot) {
-		n.Up, n.Unknown = true, max(0, s.link.surplus)
+		n.Up, n.Unknown = true, max(0, s.conn.surplus)
 		n.Heartbeat.Remote = h.Remote.String()
 	})
 }
@@ -117,7 +117,7 @@ func (s *Syncer) noteLanes(changed []session.Lane) {
 		}
 		pending[l.Session] = true
 	}
-	for _, l := range s.link.older {
+	for _, l := range s.conn.older {
 		if !pending[l.Session] {
 			counts[laneState(l)]++
 		}
@@ -164,7 +164,7 @@ func (s *Syncer) settled(ctx context.Context, next time.Duration) {
 	case n.Backlog.Events > 0:
 		state = session.SyncPending
 	default:
-		s.succeeded(s.link.at)
+		s.succeeded(s.conn.at)
 	}
 	s.stand(ctx, state, reason, next)
 }

@@ -21,7 +21,7 @@ type Syncer struct {
 
 	// The following fields belong to Run, Drain, Settle and File.
 
-	link link
+	conn connection
 	// lanes holds the state of lanes beyond the state in the store.
 	lanes   map[session.ID]*lane
 	size    size
@@ -131,7 +131,7 @@ func (s *Syncer) Drain(ctx context.Context) error {
 			return Envelope(err)
 		case next == 0:
 			s.settled(ctx, 0)
-			return g.verdict(s.link.older)
+			return g.verdict(s.conn.older)
 		default:
 			s.rest(ctx, next, s.kick, nil)
 		}
@@ -170,7 +170,7 @@ func (s *Syncer) pass(ctx context.Context, g *goals) (next time.Duration, err er
 // writes to no lane, so an outage counts no attempt (O2).
 func (s *Syncer) failed(ctx context.Context, err error) time.Duration {
 	delay := s.backoff.next
-	if state, _, _ := stateOf(err); s.link.up && state == session.SyncOffline {
+	if state, _, _ := stateOf(err); s.conn.up && state == session.SyncOffline {
 		// All clients lose their connection to the server at the same moment: spread
 		// their return.
 		delay = func() time.Duration { return jitter(reconnectSpan, s.opts.Rand) }
@@ -185,7 +185,7 @@ func (s *Syncer) failed(ctx context.Context, err error) time.Duration {
 // server.
 func (s *Syncer) note(ctx context.Context, err error, wait time.Duration) {
 	state, class, reason := stateOf(err)
-	s.link.up = false
+	s.conn.up = false
 	s.opts.Remote.Reset()
 	s.ill = true
 	for _, r := range s.lanes {

@@ -6,9 +6,10 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// work returns a collector of the work done in a store. Other processes did that work, so
-// all counts come from the store, and the histogram has the buckets that they counted in.
-func (m *Metrics) work() reader {
+// workReader returns a collector of the work done in a store. Other processes did that
+// work, so all counts come from the store, and the histogram has the buckets that they
+// counted in.
+func (m *Metrics) workReader() reader {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}

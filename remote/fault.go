@@ -12,16 +12,17 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// SQLSTATEs of our own functions.
+// SQLSTATEs of our own functions:
+//
+//   - stateNotOwner: the session belongs to another login role,
+//   - stateMalformed: the request cannot be a delivery,
+//   - stateBlob: a chunk does not fit the stored ones,
+//   - stateEncoding: the database's encoding is not UTF8.
 const (
-	// stateNotOwner means that the session belongs to another login role.
-	stateNotOwner = "AC001"
-	// stateMalformed means that the request cannot be a delivery.
+	stateNotOwner  = "AC001"
 	stateMalformed = "AC004"
-	// stateBlob means that a chunk does not fit the stored ones.
-	stateBlob = "AC005"
-	// stateEncoding means that the database's encoding is not UTF8.
-	stateEncoding = "AC012"
+	stateBlob      = "AC005"
+	stateEncoding  = "AC012"
 )
 
 // classOf returns the class of an SQLSTATE. It looks for the whole code first, then for

@@ -8,8 +8,8 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// link is the syncer's knowledge of the server since the last Hello.
-type link struct {
+// connection is the syncer's knowledge of the server since the last Hello.
+type connection struct {
 	up    bool
 	hello session.Hello
 	// id is the identity of the server.
@@ -31,7 +31,7 @@ type link struct {
 // server of another identity than the one that acknowledged events. It compares every
 // mark with a server that reports an unexpected number of events.
 func (s *Syncer) connect(ctx context.Context) error {
-	if s.link.up && !s.hurry && !s.old(s.link.at, probeEvery) {
+	if s.conn.up && !s.hurry && !s.old(s.conn.at, probeEvery) {
 		return nil
 	}
 	s.attempted()
@@ -42,7 +42,7 @@ func (s *Syncer) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.link.up {
+	if s.conn.up {
 		// the call is a round trip without work
 		s.size.round(s.since(start), 0)
 	} else {
@@ -54,8 +54,8 @@ func (s *Syncer) connect(ctx context.Context) error {
 	if err := s.recognize(ctx, hello.Remote.String()); err != nil {
 		return err
 	}
-	s.link.hello, s.link.id, s.link.at = hello, hello.Remote.String(), s.opts.Now()
-	if int64(hello.Events)-int64(s.link.acked) != s.link.surplus {
+	s.conn.hello, s.conn.id, s.conn.at = hello, hello.Remote.String(), s.opts.Now()
+	if int64(hello.Events)-int64(s.conn.acked) != s.conn.surplus {
 		if err := s.compare(ctx); err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func (s *Syncer) reconnected() {
 // recognize adds up the acknowledgements of the server with identity id, and refuses
 // another server than before. An open connection needs no sum: the sum is up to date.
 func (s *Syncer) recognize(ctx context.Context, id string) error {
-	if s.link.up && id == s.link.id {
+	if s.conn.up && id == s.conn.id {
 		return nil
 	}
 	_, acked, err := s.opts.Source.Totals(ctx)
@@ -86,6 +86,6 @@ func (s *Syncer) recognize(ctx context.Context, id string) error {
 			return &otherDatabase{have: id, want: remote}
 		}
 	}
-	s.link.acked = acked[id]
+	s.conn.acked = acked[id]
 	return nil
 }
