@@ -96,6 +96,6 @@ func (s *Site) announcements() string {
 // unannounced logs why an announcement failed. The next process tries again.
 func (s *Site) unannounced(err error) {
 	if err != nil {
-		s.Log.Warn("the notify command failed; the next process tries again", "event", "unannounced", "error", err.Error())
+		s.Log.Warn("the announcement failed; the next process tries again", "event", "unannounced", "error", err.Error())
 	}
 }

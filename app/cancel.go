@@ -136,7 +136,7 @@ func passOver(unread []error) (warnings []string, err error) {
 	for _, one := range unread {
 		var e *session.Error
 		if errors.As(one, &e) && e.Code == session.ErrCorrupt && !errors.Is(one, command.ErrHeld) {
-			warnings = append(warnings, "damaged, and passed over: "+e.Place)
+			warnings = append(warnings, "damaged and ignored: "+e.Place)
 		} else {
 			err = errors.Join(err, one)
 		}

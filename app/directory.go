@@ -93,7 +93,7 @@ func (s *Setup) Guard() error {
 		return err
 	}
 	if !utf8.ValidString(s.Workspace) {
-		return &session.Error{Code: session.ErrWorkspace, Message: "the path of the workspace is no valid UTF-8, so no session there could be found again; nothing was changed", Place: s.Workspace,
+		return &session.Error{Code: session.ErrWorkspace, Message: "the path of the workspace is not valid UTF-8, so acode could not find its sessions again; nothing was changed", Place: s.Workspace,
 			Next: session.Words("rename the directory, or work in another one")}
 	}
 	store := resolved(s.home())

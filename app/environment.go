@@ -212,7 +212,7 @@ func (e environment) GitChanges(ctx context.Context, git string) ([]string, erro
 		e.seen.sameGit = now == old
 	}
 	if now.Digest == "" {
-		return []string{"git no longer reports on the workspace: " + cmp.Or(now.Silent, "it is no repository any more")}, nil
+		return []string{"git no longer reports on the workspace: " + cmp.Or(now.Silent, "it is no longer a repository")}, nil
 	}
 	var lines []string
 	if now.Branch != old.Branch {
@@ -310,7 +310,7 @@ func (e environment) view(c session.ChangedFile) []string {
 	case ok:
 		line += " (no lines to compare)"
 	case c.Kind != session.FileCreated:
-		line += " (the old content is not held, or too large to compare)"
+		line += " (the old content is not stored, or too large to compare)"
 	}
 	return []string{line}
 }
@@ -396,7 +396,7 @@ func (e environment) keep(ctx context.Context, f session.FileState) error {
 	}
 	if hex.EncodeToString(sum.Sum(nil)) != f.Hash {
 		return &session.Error{Code: session.ErrFileChanged, Place: f.Path, Retryable: true,
-			Message: "the file changed once more while it was kept; the session is unchanged", Next: session.Words("look at the file, then resume")}
+			Message: "the file changed again while acode stored its content; the session is unchanged", Next: session.Words("look at the file, then resume")}
 	}
 	return nil
 }

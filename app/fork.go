@@ -93,7 +93,7 @@ func (f *Fork) adopt(ctx context.Context, to session.ID) error {
 	for id, attempt := range f.finished {
 		run := commandOf(plan, id)
 		if run == nil {
-			return &session.Error{Code: session.ErrPlanning, Message: fmt.Sprintf("the journal knows the command %s, the plan does not; nothing was changed", id), Place: f.Old.Short}
+			return &session.Error{Code: session.ErrPlanning, Message: fmt.Sprintf("the journal has the command %s, but the plan does not; nothing was changed", id), Place: f.Old.Short}
 		}
 		key := session.Key{Session: f.Old.ID, Step: id, Operation: session.OpMain, Attempt: attempt}
 		from := key.String()
@@ -162,7 +162,7 @@ func (f *Fork) command(ctx context.Context, id session.StepID, st *session.StepS
 			Next: session.Then("wait for its end, or end it", session.MoveCancelCommand, f.Old.Short)}
 	case session.CommandUnclaimed, session.CommandVoid:
 		if st.StartSeq <= shared {
-			f.Unknown[id] = "this copy of the session never started the command, and the other one may have"
+			f.Unknown[id] = "this copy of the session never started the command, but the other copy may have"
 		}
 	case session.CommandFinished:
 		f.finished[id] = st.Attempt

@@ -150,7 +150,7 @@ func (s *Site) hold(id session.ID, doing string) (*lock.Lock, error) {
 // acquire takes the lock of a file, and makes its directory if necessary.
 func acquire(path string, h lock.Holder) (*lock.Lock, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, &session.Error{Code: session.DiskCode(err, session.ErrStoreIO), Message: "the directory of locks cannot be made; nothing was changed", Place: path, Cause: err}
+		return nil, &session.Error{Code: session.DiskCode(err, session.ErrStoreIO), Message: "the directory of locks cannot be created; nothing was changed", Place: path, Cause: err}
 	}
 	return lock.Acquire(path, h)
 }

@@ -204,10 +204,10 @@ func (s *Site) noneHere(ctx context.Context) error {
 	}
 	if len(elsewhere) > 0 {
 		e.Message = "no resumable session in this workspace; elsewhere: " + session.Few(elsewhere, fewRows)
-		e.Next = session.Then("each goes on in its own workspace", session.MoveResume, "")
+		e.Next = session.Then("each continues in its own workspace", session.MoveResume, "")
 	}
 	if len(elsewhere) > fewRows {
-		e.Next = session.Then("name one, and it goes on in its own workspace; all of them", session.MoveListResumable, "")
+		e.Next = session.Then("name one, and it continues in its own workspace; to list all of them", session.MoveListResumable, "")
 	}
 	return e
 }

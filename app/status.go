@@ -129,7 +129,7 @@ func holderNotes(h lock.Holder) []string {
 	if !h.Stopped() {
 		return nil
 	}
-	return []string{fmt.Sprintf("the process that executes it is stopped, as by Ctrl-Z; fg in its terminal, or kill -CONT %d, lets it go on", h.PID)}
+	return []string{fmt.Sprintf("the process that executes it is stopped, as by Ctrl-Z; fg in its terminal, or kill -CONT %d, continues it", h.PID)}
 }
 
 // commandNotes names the commands that still run, and the records that cannot be read.

@@ -44,7 +44,7 @@ func Supervise(ctx context.Context, args []string, now func() time.Time) error {
 	id, locks, dir := session.ID(args[0]), args[1], args[2]
 	maxOutput, err := strconv.ParseInt(args[3], 10, 64)
 	if err != nil {
-		return &session.Error{Code: session.ErrUsage, Message: "the size of outputs is no number", Place: args[3]}
+		return &session.Error{Code: session.ErrUsage, Message: "the size of outputs is not a number", Place: args[3]}
 	}
 	return command.Supervise(ctx, command.SupervisorConfig{
 		Dir: dir, Session: id, Conn: os.NewFile(3, "connection"), Now: now, MaxOutput: max(maxOutput, leastOutput),

@@ -255,7 +255,7 @@ func (w *work) prepare(ctx context.Context, again <-chan struct{}) (session.Resu
 	result, err := w.carryOut(ctx, again, root, runner)
 	if err == nil && w.writer.Session().State.Terminal() {
 		if err := command.ForgetAll(w.commandDir(w.writer.Session().ID)); err != nil { // a kill may have left some
-			w.Log.Warn("raw outputs stay", "event", "outputs_left", "error", err.Error())
+			w.Log.Warn("cannot remove raw outputs", "event", "outputs_left", "error", err.Error())
 		}
 	}
 	return result, err
@@ -306,7 +306,7 @@ func (w *work) edited(ctx context.Context) session.Hint {
 	if from.PlanFile == "" || w.choices.Edited == nil || !w.choices.Edited(PlanSource{File: from.PlanFile, Sum: from.PlanSum}, w.plan) {
 		return session.Hint{}
 	}
-	return w.origin(ctx).Again(from.PlanFile + " has changed, and the session goes on with the plan that it began with; to begin again")
+	return w.origin(ctx).Again(from.PlanFile + " has changed, and the session continues with its original plan; to begin again")
 }
 
 // runsNext guesses whether the next step is a command. Its supervisor can then start
