@@ -241,7 +241,7 @@ func (p Page) SyncStatus(of app.Delivery, wentOn []LaneView) error {
 		fmt.Fprintf(&b, "  %s\n", l)
 	}
 	if d.Paused && (d.State != session.SyncPaused || !d.degraded()) {
-		fmt.Fprintf(&b, "%s\n", d.say(session.Then("Paused; new events are delivered after", session.MoveSyncUnpause, "")))
+		fmt.Fprintf(&b, "%s\n", d.say(session.Then("Paused: new events wait for", session.MoveSyncUnpause, "")))
 	}
 	if !d.off() {
 		fmt.Fprintf(&b, "Server: %s\n", cmp.Or(Clean(d.Address), "not reached yet"))
