@@ -84,7 +84,7 @@ type outlets struct {
 	err error
 	// cut is set after a JSON Line was dropped.
 	cut bool
-	// stuck is set after behind waited and no write ended. The next write clears it.
+	// stuck is set after within waited and no write ended. The next write clears it.
 	stuck bool
 	// raw is set while the terminal is raw: each line then needs a carriage return.
 	raw bool
@@ -183,7 +183,7 @@ func (o *outlets) wait(ok func() bool) bool {
 }
 
 // behind reports whether more than isBehind bytes are unwritten. It waits until there are
-// fewer, but stops when no write ends for as long as patience.
+// fewer, or until no write has ended for as long as patience.
 func (o *outlets) behind(patience time.Duration) bool {
 	o.within(patience, func() bool { return o.bytes <= isBehind || o.stuck })
 	o.mu.Lock()
@@ -191,13 +191,14 @@ func (o *outlets) behind(patience time.Duration) bool {
 	return o.bytes > isBehind
 }
 
-// catchUp waits until all is written, but not for a reader that has stopped: a person
-// sees the line of a step before the next one has an effect.
+// catchUp waits until all pieces are written, so that a person sees the line of a step
+// before the next step has an effect. It does not wait for a reader that has stopped.
 func (o *outlets) catchUp(patience time.Duration) {
 	o.within(patience, func() bool { return len(o.pieces) == 0 || o.stuck })
 }
 
-// within waits for ok, at most for the patience in which nothing was written.
+// within waits until ok returns true. It sets stuck when no write has ended for as long
+// as patience; ok must then return true. With no patience it does not wait.
 func (o *outlets) within(patience time.Duration, ok func() bool) {
 	for {
 		came, moved := o.look(ok)

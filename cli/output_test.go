@@ -107,8 +107,8 @@ func TestOutletIsBehind(t *testing.T) {
 	})
 }
 
-// A reader that takes lines sees each before acode continues; one that has stopped is
-// waited for once.
+// acode continues after a reader has taken each line. It waits once for a reader that has
+// stopped.
 func TestOutletCatchesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reader := &slow{goOn: make(chan struct{})}
