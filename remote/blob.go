@@ -15,8 +15,8 @@ import (
 // MaxChunkBytes limits the compressed bytes of a blob that one call sends.
 const MaxChunkBytes = 1 << 20
 
-// MissingBlobs returns the hashes, in hex, whose content the server does not have whole
-// of this role.
+// MissingBlobs returns those hashes, in hex, of which this role has no whole blob on the
+// server.
 func (s *Server) MissingBlobs(ctx context.Context, hashes []string) ([]string, error) {
 	wanted := make([][]byte, len(hashes))
 	for i, h := range hashes {
