@@ -119,10 +119,10 @@ mutants:
 
 # Writes docs/cli.md, docs/cli-sync.md and the transcript in docs/guide.md from the program itself.
 docs: build
+	@./scripts/need tmux busybox:busybox-static script:bsdutils man:man-db
 	bin/acode reference >docs/cli.md
 	bin/acode-sync reference >docs/cli-sync.md
-	./scripts/transcript bin/acode docs/guide.md
-	@./scripts/need tmux
+	./scripts/stranger >bin/stranger.txt && ./scripts/insert bin/stranger.txt docs/guide.md
 	./scripts/screens bin/acode docs/screens.md
 
 # Figures beside their limits; docs/benchmarks.md says what they mean. A figure over its limit

@@ -97,7 +97,7 @@ type Engine struct {
 // Policy holds decisions that a person or the configuration made in advance.
 type Policy struct {
 	// Uncertain (--uncertain) replaces on_interrupt for attempts that were in progress
-	// before; empty asks.
+	// before. If it is empty, on_interrupt decides.
 	Uncertain session.OnInterrupt
 	// Force runs tasks even if a task that they depend on failed.
 	Force bool
