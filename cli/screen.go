@@ -92,7 +92,8 @@ func (s *screen) Notice(n session.Notice) {
 		n.Text = s.Spell(n.Hint)
 	}
 	s.printer.Notice(n)
-	if n.Kind != session.NoticeOutput {
+	switch n.Kind {
+	case session.NoticeCompleted, session.NoticeFailed, session.NoticeUncertain:
 		s.out.catchUp(lastWrite)
 	}
 }
