@@ -36,7 +36,7 @@ func TestPasswordIsNeverShown(t *testing.T) {
 	}
 }
 
-// An error never contains the password, whatever is wrong on its line.
+// An error never contains the password, even if the error is on its line.
 func TestPasswordIsNotInErrors(t *testing.T) {
 	for _, line := range []string{
 		"url: mysql://me:" + password + "@db/acode", "url: postgres://me:" + password + "@db:port/acode",

@@ -35,7 +35,7 @@ func (f *failure) Error() string {
 }
 
 // starve changes f if a limit prevented the start of the command. Then the session pauses
-// whatever its policy is, because the plan is not at fault.
+// under every on_failure policy, because the plan is not at fault.
 func (f *failure) starve(rec session.CommandRecord) {
 	if !rec.Starved {
 		return

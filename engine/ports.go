@@ -133,8 +133,8 @@ type Commands interface {
 	// Look reads the record of key. It never starts anything.
 	Look(ctx context.Context, key string) (session.CommandRecord, error)
 
-	// Left lists the running processes of the command of key as "pid command line",
-	// whatever its record says.
+	// Left lists the running processes of the command of key as "pid command line". It
+	// lists them even if the record says that the command has ended.
 	Left(ctx context.Context, key string) ([]string, error)
 
 	// Run starts the command of req unless it was started before, so that it starts

@@ -206,8 +206,8 @@ func TestFailureBesideOthers(t *testing.T) {
 	}
 }
 
-// A signal pauses once, whatever runs. The next resume attaches to every command before
-// it begins anything.
+// A signal pauses the session once, even if several commands run. The next resume
+// attaches to every command before it begins anything.
 func TestSignalPausesOnceAndAllAreAttached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, three(command("c", "hang"), command("d", "ledger d")))

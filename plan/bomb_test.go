@@ -128,8 +128,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// A plan that is written to a file and read again is unchanged, whatever its texts
-// contain.
+// A plan that is written to a file and read again is unchanged, for texts with any
+// characters.
 func TestParseWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := drawPlan(t)

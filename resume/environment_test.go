@@ -307,8 +307,8 @@ func TestUnreadableFiles(t *testing.T) {
 	}
 }
 
-// FR-045: the path of a change matches one file, whatever characters it contains. The
-// path of a read or a search may be a pattern. Completed steps contribute no paths.
+// FR-045: the path of a change matches one file, even if it contains pattern characters.
+// The path of a read or a search may be a pattern. Completed steps contribute no paths.
 func TestPlannedPaths(t *testing.T) {
 	p := plan(session.Task{ID: "t", Steps: []session.Step{
 		write("done", "done"), write("w", "pages/[id].tsx"),

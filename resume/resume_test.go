@@ -362,7 +362,7 @@ func TestMissingRecords(t *testing.T) {
 	}
 }
 
-// The record of the newest completed command decides, whatever the order of the plan. A
+// The record of the newest completed command decides, not the last one in the plan. A
 // partial restore from a backup has only older records.
 func TestNewestRecordTells(t *testing.T) {
 	p := plan(session.Task{ID: "second", DependsOn: []string{"first"}, Steps: []session.Step{command("a"), command("b")}},

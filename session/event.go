@@ -401,8 +401,8 @@ type Output struct {
 	Bytes int64 `json:"bytes"`
 	// Cut says that the middle is missing.
 	Cut bool `json:"cut,omitempty"`
-	// Whole names the full output of a command if the output was cut or is not text. It is
-	// delivered only with sync.output: full.
+	// Whole names the full output of a command if the output was cut or is not text. It
+	// is delivered only with sync.output: full.
 	Whole BlobRef `json:"whole,omitzero"`
 }
 

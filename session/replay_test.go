@@ -60,7 +60,7 @@ func modelOf(s *session.Session) history.Model {
 	return m
 }
 
-// FR-034, FR-035, I5: events replay to one state, in whatever order they arrive.
+// FR-034, FR-035, I5: events replay to one state in any order of arrival.
 func TestReplayOfAnyPermutation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := history.Draw(t)

@@ -158,7 +158,7 @@ func (c *comparison) checkBlobs(ctx context.Context, id session.ID, last uint64)
 	return nil
 }
 
-// missing counts blobs and returns the hashes of those that the server lacks.
+// missing counts blobs and returns the hashes of the blobs that are not on the server.
 func (c *comparison) missing(ctx context.Context, blobs []session.BlobRef) ([]string, error) {
 	if len(blobs) == 0 {
 		return nil, nil
