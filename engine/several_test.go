@@ -383,8 +383,8 @@ func TestCommandClaimsNoPendingChange(t *testing.T) {
 		if err := w.allRun("b/c"); err != nil {
 			t.Error(err)
 		}
-		for !slices.Contains(w.traced(), "effect c/1/main:1") {
-			time.Sleep(time.Millisecond)
+		if err := w.shows("effect c/1/main:1"); err != nil {
+			t.Error(err)
 		}
 		p.shared.mu.Lock()
 		w.files["y"] = "of the command"

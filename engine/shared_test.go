@@ -379,6 +379,17 @@ func (w *world) traced() []string {
 	return slices.Clone(w.trace)
 }
 
+// shows waits until the trace has the line.
+func (w *world) shows(line string) error {
+	for range 20_000 {
+		if slices.Contains(w.traced(), line) {
+			return nil
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return fmt.Errorf("no %q in the trace", line)
+}
+
 // allRun waits until the commands of these steps run.
 func (w *world) allRun(steps ...string) error {
 	for range 20_000 {

@@ -15,6 +15,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -138,6 +139,18 @@ func (t *Tree) packages() map[string][]*File {
 
 func (t *Tree) breach(at token.Pos, format string, args ...any) Breach {
 	return Breach{Place: t.Fset.Position(at).String(), Message: fmt.Sprintf(format, args...)}
+}
+
+// eachText calls see for each string in the code of f.
+func (f *File) eachText(see func(at token.Pos, text string)) {
+	ast.Inspect(f.AST, func(n ast.Node) bool {
+		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+			if text, err := strconv.Unquote(lit.Value); err == nil {
+				see(lit.Pos(), text)
+			}
+		}
+		return true
+	})
 }
 
 // below reports whether dir is folder or is inside it.

@@ -1,11 +1,9 @@
 package arch
 
 import (
-	"go/ast"
 	"go/token"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -44,15 +42,7 @@ func Commands(t *Tree, allowed map[string][]string) []Breach {
 		if slices.ContainsFunc(doors(), func(d string) bool { return below(f.Dir, d) }) {
 			continue
 		}
-		ast.Inspect(f.AST, func(n ast.Node) bool {
-			lit, ok := n.(*ast.BasicLit)
-			if !ok || lit.Kind != token.STRING {
-				return true
-			}
-			text, err := strconv.Unquote(lit.Value)
-			if err != nil {
-				return true
-			}
+		f.eachText(func(at token.Pos, text string) {
 			for _, found := range typed.FindAllString(text, -1) {
 				found = strings.TrimLeft(found, " (=")
 				exempt := slices.IndexFunc(allowed[f.Path], func(begin string) bool { return strings.HasPrefix(found, begin) })
@@ -60,9 +50,8 @@ func Commands(t *Tree, allowed map[string][]string) []Breach {
 					used[f.Path+allowed[f.Path][exempt]] = true
 					continue
 				}
-				out = append(out, t.breach(lit.Pos(), "%q names a command line: use a session.Hint, which the doors phrase", found))
+				out = append(out, t.breach(at, "%q names a command line: use a session.Hint, which the doors phrase", found))
 			}
-			return true
 		})
 	}
 	for _, path := range sortedKeys(allowed) {

@@ -6,7 +6,6 @@ import (
 	"go/token"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -186,23 +185,11 @@ func (p *Prose) text(t *Tree, group *ast.CommentGroup, lines []string) {
 
 // messages finds archaic words in the string literals of the code.
 func (p *Prose) messages(t *Tree, f *File) {
-	ast.Inspect(f.AST, func(n ast.Node) bool {
-		if _, ok := n.(*ast.ImportSpec); ok {
-			return false
-		}
-		lit, ok := n.(*ast.BasicLit)
-		if !ok || lit.Kind != token.STRING {
-			return true
-		}
-		text, err := strconv.Unquote(lit.Value)
-		if err != nil {
-			return true
-		}
+	f.eachText(func(at token.Pos, text string) {
 		for _, w := range old.FindAllString(text, -1) {
 			p.Old++
-			p.add(t.breach(lit.Pos(), "%q is not plain English of today", w))
+			p.add(t.breach(at, "%q is not plain English of today", w))
 		}
-		return true
 	})
 }
 

@@ -231,22 +231,29 @@ func TestFollow(t *testing.T) {
 	}
 }
 
+// heldPipe returns the path of an output and the command's end of its pipe. A reader keeps
+// the pipe until the test ends: without it the content would end with the writer.
+func heldPipe(t *testing.T) (path string, end *os.File) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "out")
+	end, err := command.OpenEnd(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := os.OpenFile(path+"-pipe", os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = held.Close() })
+	return path, end
+}
+
 // C5: a reader is killed before, in or after the call that moves the first bytes to the
 // file. The next reader finds exactly the bytes that are not in the file.
 func TestReaderKilledAtAMove(t *testing.T) {
 	for _, when := range []crash.When{crash.Before, crash.Inside, crash.After} {
 		t.Run(string(when), func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "out")
-			end, err := command.OpenEnd(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			// without this reader the content would end with the writer
-			held, err := os.OpenFile(path+"-pipe", os.O_RDONLY|syscall.O_NONBLOCK, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer held.Close()
+			path, end := heldPipe(t)
 			if _, err := end.WriteString("first\n"); err != nil {
 				t.Fatal(err)
 			}
@@ -263,7 +270,7 @@ func TestReaderKilledAtAMove(t *testing.T) {
 			if res, err := tracer.Run(ctx, killed); err != nil || !res.Struck {
 				t.Fatalf("Run: got %+v, %v, want a kill", res, err)
 			}
-			_, err = end.WriteString("second\n")
+			_, err := end.WriteString("second\n")
 			if err := errors.Join(err, end.Close()); err != nil {
 				t.Fatal(err)
 			}
@@ -280,17 +287,7 @@ func TestReaderKilledAtAMove(t *testing.T) {
 // C5: one reader after the other is killed, at any instant, often while the next one is
 // there already. The bytes are those of a plain pipe: none is lost, doubled or moved.
 func TestReadersKilledBetweenMoves(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "out")
-	end, err := command.OpenEnd(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// without this reader the content would end with the writer
-	held, err := os.OpenFile(path+"-pipe", os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer held.Close()
+	path, end := heldPipe(t)
 	seed := [32]byte{1: byte(time.Now().UnixNano()), 2: byte(time.Now().UnixNano() >> 8)}
 	t.Logf("seed %v", seed[1:3])
 	want, source := sha256.New(), rand.NewChaCha8(seed)
