@@ -231,8 +231,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// heldPipe returns the path of an output and the command's end of its pipe. A reader keeps
-// the pipe until the test ends: without it the content would end with the writer.
+// heldPipe returns the path of an output and the command's end of its pipe. A reader
+// keeps the pipe until the test ends: without it the content would end with the writer.
 func heldPipe(t *testing.T) (path string, end *os.File) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "out")
