@@ -199,29 +199,74 @@ func (l *liveLines) follow(ctx context.Context, dir, key string) {
 	}
 }
 
-// Write takes the output from its start at each look.
+// Write implements io.Writer, as ReadFrom.
 func (l *liveLines) Write(p []byte) (int, error) {
-	known := min(int64(len(p)), l.skip)
+	n, err := l.ReadFrom(bytes.NewReader(p))
+	return int(n), err
+}
+
+// ReadFrom implements io.ReaderFrom. It takes the output from its start at each look. r
+// may be redact.Gapped.
+func (l *liveLines) ReadFrom(r io.Reader) (int64, error) {
+	known, err := io.CopyN(io.Discard, r, l.skip)
 	l.skip -= known
-	fresh := p[known:]
-	if l.ctx != nil && l.ctx.Err() != nil {
+	if errors.Is(err, io.EOF) {
+		return known, nil
+	} else if err != nil {
+		return known, err
+	}
+	n, err := l.masked.ReadFrom(&fresh{Reader: r, lines: l, known: known})
+	return known + n, err
+}
+
+// fresh is the part of an output that no earlier look took.
+type fresh struct {
+	io.Reader
+	lines *liveLines
+	// known is the number of bytes before it.
+	known int64
+	// passed is the number of bytes of the latest Read that were written before acode
+	// watched.
+	passed int64
+}
+
+// Read implements io.Reader. One Read does not mix bytes that were written before acode
+// watched with later bytes, because only lines of later bytes have a time.
+func (f *fresh) Read(p []byte) (int, error) {
+	l := f.lines
+	l.unwatched -= f.passed
+	if f.passed = 0; l.unwatched > 0 {
+		p = p[:min(int64(len(p)), l.unwatched)]
+	}
+	n, err := f.Reader.Read(p)
+	if l.unwatched > 0 {
+		f.passed = int64(n)
+	}
+	if l.ctx != nil && l.ctx.Err() != nil && n > 0 {
 		if l.late == 0 {
 			l.lateFrom = l.now()
 		}
-		if l.late += int64(len(fresh)); l.late > maxLate && l.now().Sub(l.lateFrom) > lateTime {
-			return int(known), errLate
+		if l.late += int64(n); l.late > maxLate && l.now().Sub(l.lateFrom) > lateTime {
+			return 0, errLate
 		}
 	}
-	l.seen += int64(len(fresh))
-	old := min(int64(len(fresh)), l.unwatched)
-	if old > 0 {
-		if _, err := l.masked.Write(fresh[:old]); err != nil {
-			return 0, err
-		}
-		l.unwatched -= old
+	l.seen += int64(n)
+	return n, err
+}
+
+// Gaps implements redact.Gapped.
+func (f *fresh) Gaps() []redact.Gap {
+	g, ok := f.Reader.(redact.Gapped)
+	if !ok {
+		return nil
 	}
-	n, err := l.masked.Write(fresh[old:])
-	return int(known+old) + n, err
+	var later []redact.Gap
+	for _, gap := range g.Gaps() {
+		if gap.At -= f.known; gap.At >= 0 {
+			later = append(later, gap)
+		}
+	}
+	return later
 }
 
 // close tells the last line if it has no newline.
