@@ -57,7 +57,7 @@ func (i *Invocation) deliveryCommands() []*cobra.Command {
 	for _, c := range []struct{ name, short string }{
 		{"sync", "Deliver sessions to the server, or show the state of delivery"},
 		{"syncer", "Deliver sessions for as long as it runs, with metrics and health"},
-		{"metrics", "Print the metrics of the syncer, without a syncer"},
+		{"metrics", "Print the metrics that the store can show"},
 		{"admin", "Administer the server: migrate, devices, verify, prune"},
 	} {
 		out = append(out, &cobra.Command{Use: c.name, Short: c.short, DisableFlagParsing: true,

@@ -17,7 +17,7 @@ import (
 
 func (p *program) metricsCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "metrics", Short: "Print the metrics of the syncer, without a syncer", Args: cobra.NoArgs,
+		Use: "metrics", Short: "Print the metrics that the store can show", Args: cobra.NoArgs,
 		Long: "Print the metrics of delivery and work from the store in the text format of Prometheus, for a\ntextfile collector. The counters of a running syncer are not included, and the histograms of\ndelivery and store are empty.",
 		RunE: p.reading(p.printMetrics),
 	}
