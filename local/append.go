@@ -112,18 +112,23 @@ func (w *Writer) reload(ctx context.Context) error {
 // The statements of a commit.
 const (
 	insertEvent   = `INSERT INTO events (pos, id, time_us, type, actor, epoch, hash, checkpoint, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	updateSession = `UPDATE sessions SET last_seq = ?, last_us = ?, done = ?, head = ?, row_digest = ?, steps = ?, files = ?, key_id = ?, hmac = ? WHERE no = ?`
+	updateSession = `UPDATE sessions SET last_seq = ?, last_us = ?, done = ?, calls = ?, head = ?, row_digest = ?, steps = ?, files = ?, key_id = ?, hmac = ? WHERE no = ?`
 	updateWhole   = `UPDATE sessions SET state = ?, left_state = ?, reason = ?, detail = ?, workspace = ?, config = ?, epoch = ?, device = ?, manifest = ?, git = ?, inputs = ?, learnt = ?,
-		last_seq = ?, last_us = ?, done = ?, head = ?, row_digest = ?, steps = ?, files = ?, key_id = ?, hmac = ? WHERE no = ?`
+		last_seq = ?, last_us = ?, done = ?, calls = ?, head = ?, row_digest = ?, steps = ?, files = ?, key_id = ?, hmac = ? WHERE no = ?`
 	insertSession = `INSERT INTO sessions (state, left_state, reason, detail, workspace, config, epoch, device, manifest, git, inputs, learnt,
-			last_seq, last_us, done, head, row_digest, steps, files, key_id, hmac, no, id, short, task, plan, plan_bytes, plan_sealed, tasks, step_total, on_failure, created_us)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+			last_seq, last_us, done, calls, head, row_digest, steps, files, key_id, hmac, no, id, short, task, plan, plan_bytes, plan_sealed, tasks, step_total, on_failure, created_us)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	writeStep = `INSERT INTO steps (pos, task, step, status, attempt, key, start_seq, last_seq, started_us, ended_us, code, message, capture, approval)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (pos) DO UPDATE SET status = excluded.status, attempt = excluded.attempt, key = excluded.key, start_seq = excluded.start_seq,
 			last_seq = excluded.last_seq, started_us = excluded.started_us, ended_us = excluded.ended_us, code = excluded.code, message = excluded.message,
 			capture = excluded.capture, approval = excluded.approval`
-	writeFile = `INSERT INTO files (pos, path, hash, size, mode, mtime_ns, ctime_ns, inode, racy, wrote) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	writeOperation = `INSERT INTO operations (session_no, task, step, op, tool, digest, status, attempt, start_seq, last_seq, started_us, ended_us, code, message)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (session_no, task, step, op) DO UPDATE SET status = excluded.status, attempt = excluded.attempt, start_seq = excluded.start_seq,
+			last_seq = excluded.last_seq, started_us = excluded.started_us, ended_us = excluded.ended_us, code = excluded.code, message = excluded.message`
+	deleteOperation = `DELETE FROM operations WHERE session_no = ? AND task = ? AND step = ? AND op = ?`
+	writeFile       = `INSERT INTO files (pos, path, hash, size, mode, mtime_ns, ctime_ns, inode, racy, wrote) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (pos) DO UPDATE SET hash = excluded.hash, size = excluded.size, mode = excluded.mode, mtime_ns = excluded.mtime_ns,
 			ctime_ns = excluded.ctime_ns, inode = excluded.inode, racy = excluded.racy, wrote = excluded.wrote`
 	deleteFile = `DELETE FROM files WHERE pos = ?`
@@ -159,8 +164,9 @@ type batch struct {
 	// time of the newest event in the store
 	lastUS int64
 	events []session.Event
-	// steps and files whose rows must be written, in the order of the events
+	// steps, operations and files whose rows must be written, in the order of the events
 	steps []session.StepID
+	ops   []session.StepID
 	files []string
 	// columns changed that not every commit changes
 	scalars bool
@@ -274,7 +280,7 @@ func (b *batch) add(ctx context.Context, p prepared) error {
 		return err
 	}
 	b.w.sums.apply(s, delta)
-	b.steps, b.files = append(b.steps, delta.Steps...), append(b.files, delta.Files...)
+	b.steps, b.ops, b.files = append(b.steps, delta.Steps...), append(b.ops, delta.Ops...), append(b.files, delta.Files...)
 	switch e.Type {
 	case session.SessionCreated, session.StateChanged, session.ExecutionAcquired, session.InputsChanged:
 		b.scalars = true
@@ -298,8 +304,10 @@ func checkpointOf(k *keys, s *session.Session, sums *digests, e session.Event, d
 		Session: s.ID, Seq: e.Seq, State: s.State, Epoch: e.Epoch, Steps: sums.steps.sum, Files: sums.files.sum,
 		Plan: s.Plan.Hash, Head: e.Hash, KeyID: k.id,
 	}
-	if e.Type.Receipt() && len(d.Steps) > 0 {
-		c.Cursor = d.Steps[0]
+	for _, changed := range [][]session.StepID{d.Steps, d.Ops} {
+		if e.Type.Receipt() && len(changed) > 0 {
+			c.Cursor = changed[0]
+		}
 	}
 	c.HMAC = k.sign(c.Signed())
 	return c

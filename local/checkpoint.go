@@ -15,7 +15,7 @@ import (
 const (
 	// The digest of files is not zero and follows.
 	checkpointFiles = 1 << iota
-	// The state, task, step and key id are not the usual ones and follow.
+	// The state, task, step, operation and key id are not the usual ones and follow.
 	checkpointTexts
 )
 
@@ -30,7 +30,7 @@ func encodeCheckpoint(c session.Checkpoint, keyID string, usual bool) []byte {
 	}
 	if !usual || c.State != session.Executing || c.KeyID != keyID {
 		b[0] |= checkpointTexts
-		b = texts(b, string(c.State), c.Cursor.Task, c.Cursor.Step, c.KeyID)
+		b = texts(b, string(c.State), c.Cursor.Task, c.Cursor.Step, c.Cursor.Op, c.KeyID)
 	}
 	return b
 }
@@ -63,7 +63,7 @@ func decodeCheckpoint(c *session.Checkpoint, b, payload []byte, keyID string) er
 
 func decodeCheckpointTexts(c *session.Checkpoint, b []byte) error {
 	var state string
-	for _, dst := range []*string{&state, &c.Cursor.Task, &c.Cursor.Step, &c.KeyID} {
+	for _, dst := range []*string{&state, &c.Cursor.Task, &c.Cursor.Step, &c.Cursor.Op, &c.KeyID} {
 		if len(b) < 4 || uint64(len(b)) < 4+uint64(binary.BigEndian.Uint32(b)) {
 			return errors.New("not a checkpoint: it ends in a text")
 		}

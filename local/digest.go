@@ -19,9 +19,12 @@ import (
 type digests struct {
 	mac     hash.Hash
 	session session.ID
-	steps   tally[session.StepID]
-	files   tally[string]
-	buf     []byte
+	// also sums the operations
+	steps tally[session.StepID]
+	// parts of the operations in steps
+	ops   map[session.StepID]session.Hash
+	files tally[string]
+	buf   []byte
 }
 
 // tally sums the rows of one table. It numbers them from 1 in the order in which events
@@ -75,6 +78,7 @@ func (t *tally[K]) numbered(as tally[K]) bool {
 func newDigests(k *keys, id session.ID) *digests {
 	d := &digests{mac: hmac.New(sha256.New, k.state), session: id}
 	d.steps.rows, d.files.rows = map[session.StepID]tallied{}, map[string]tallied{}
+	d.ops = map[session.StepID]session.Hash{}
 	return d
 }
 
@@ -82,6 +86,9 @@ func newDigests(k *keys, id session.ID) *digests {
 func (d *digests) apply(s *session.Session, delta session.Delta) {
 	for _, id := range delta.Steps {
 		d.setStep(s.Steps[id], next)
+	}
+	for _, id := range delta.Ops {
+		d.setOp(id, s.Ops[id])
 	}
 	for _, path := range delta.Files {
 		d.setFile(s.Files[path], next)
@@ -91,6 +98,18 @@ func (d *digests) apply(s *session.Session, delta session.Delta) {
 func (d *digests) setStep(st *session.StepState, n int64) {
 	d.buf = stepRow(d.buf[:0], d.session, st)
 	d.steps.set(st.StepID, d.sum(d.buf), n)
+}
+
+// setOp replaces the part of an operation. A nil st removes it.
+func (d *digests) setOp(id session.StepID, st *session.StepState) {
+	d.steps.sum = sub(d.steps.sum, d.ops[id])
+	delete(d.ops, id)
+	if st == nil {
+		return
+	}
+	d.buf = operationRow(d.buf[:0], d.session, st)
+	d.ops[id] = d.sum(d.buf)
+	d.steps.sum = add(d.steps.sum, d.ops[id])
 }
 
 func (d *digests) setFile(f *session.FileState, n int64) {
@@ -139,6 +158,12 @@ func stepRow(b []byte, id session.ID, st *session.StepState) []byte {
 	return numbers(b, uint64(st.Attempt), st.StartSeq, st.LastSeq, uint64(st.StartedUS), uint64(st.EndedUS))
 }
 
+func operationRow(b []byte, id session.ID, st *session.StepState) []byte {
+	b = append(b, "acode-operation-v1\x00"...)
+	b = texts(b, string(id), st.Task, st.Step, st.Op, st.Tool, st.Digest, string(st.Status), string(st.Code), st.Message)
+	return numbers(b, uint64(st.Attempt), st.StartSeq, st.LastSeq, uint64(st.StartedUS), uint64(st.EndedUS))
+}
+
 func fileRow(b []byte, id session.ID, f *session.FileState) []byte {
 	b = append(b, "acode-file-v1\x00"...)
 	b = texts(b, string(id), f.Path, f.Hash)
@@ -150,7 +175,7 @@ func sessionRow(b []byte, s *session.Session) []byte {
 	b = texts(b, string(s.ID), s.Short, s.Task, s.Workspace, s.Plan.Hash, string(s.OnFailure), s.Config,
 		string(s.State), string(s.Left), string(s.Reason), s.Detail, s.Device, s.Manifest, s.Git, s.Inputs, s.Learnt)
 	b = numbers(b, uint64(s.Plan.Bytes), bit(s.Plan.Sealed), uint64(s.Tasks), uint64(s.StepTotal), s.Epoch,
-		s.LastSeq, uint64(s.LastUS), uint64(s.CreatedUS), uint64(s.Done))
+		s.LastSeq, uint64(s.LastUS), uint64(s.CreatedUS), uint64(s.Done), uint64(s.Calls))
 	return append(b, s.Head[:]...)
 }
 

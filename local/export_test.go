@@ -97,8 +97,12 @@ func Fixture() (map[string]string, error) {
 		return nil, err
 	}
 	sum := session.Hash(sha256.Sum256([]byte("secret")))
+	op := newDigests(k, id)
+	call := session.StepState{StepID: session.StepID{Task: "calls", Step: "calls", Op: "n1"}, Tool: "run_command", Digest: "dd", Status: session.InProgress, Attempt: 1, StartSeq: 5, LastSeq: 5, StartedUS: 6}
+	op.setOp(call.StepID, &call)
 	return map[string]string{
-		"key id": k.id, "event hash": e.Hash.String(), "step row": one.String(), "two step rows": d.steps.sum.String(), "file row": f.files.sum.String(),
+		"operation row": op.steps.sum.String(),
+		"key id":        k.id, "event hash": e.Hash.String(), "step row": one.String(), "two step rows": d.steps.sum.String(), "file row": f.files.sum.String(),
 		"checkpoint, short": hex.EncodeToString(encodeCheckpoint(cp, k.id, true)), "checkpoint, long": hex.EncodeToString(encodeCheckpoint(cp, k.id, false)),
 		"session row": c.Row.String(), "checkpoint hmac": cp.HMAC.String(), "commit hmac": c.HMAC.String(), "head": hex.EncodeToString(head),
 		"sealed name": k.blobName(sum, true).String(),

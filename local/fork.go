@@ -76,10 +76,12 @@ func closing(old *session.Session, short string) []session.Draft {
 		return nil
 	}
 	var out []session.Draft
-	for id, st := range old.Steps {
-		if st.Status == session.InProgress {
-			out = append(out, session.Draft{Type: session.StepUnknown, Data: session.StepUnknownData{
-				StepID: id, Key: st.Key, Attempt: st.Attempt, Why: wentOnAs(short)}})
+	for _, all := range []map[session.StepID]*session.StepState{old.Steps, old.Ops} {
+		for id, st := range all {
+			if st.Status == session.InProgress {
+				out = append(out, session.Draft{Type: id.Event(session.StepUnknown), Data: session.StepUnknownData{
+					StepID: id, Key: st.Key, Attempt: st.Attempt, Why: wentOnAs(short)}})
+			}
 		}
 	}
 	return append(out, session.Draft{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{
@@ -152,9 +154,9 @@ func (w *Writer) copied(e session.Event) (prepared, error) {
 // unknown.
 func unknowns(old *session.Session, f Fork) (out []session.Draft) {
 	for id, why := range f.Unknown {
-		if st := old.Steps[id]; st != nil && st.Status == session.InProgress {
-			key := session.Key{Session: f.ID, Step: id, Operation: session.OpMain, Attempt: st.Attempt}
-			out = append(out, session.Draft{Type: session.StepUnknown, Data: session.StepUnknownData{StepID: id, Key: key.String(), Attempt: st.Attempt, Why: why}})
+		if st := old.At(id); st != nil && st.Status == session.InProgress {
+			key := session.KeyOf(f.ID, id, st.Attempt)
+			out = append(out, session.Draft{Type: id.Event(session.StepUnknown), Data: session.StepUnknownData{StepID: id, Key: key.String(), Attempt: st.Attempt, Why: why}})
 		}
 	}
 	return out

@@ -111,7 +111,7 @@ const (
 
 // blobFields returns the beginnings of the payload fields that name any other blob.
 func blobFields() []string {
-	return []string{payloadField, `"plan":{"hash":"`, `"inputs":{"hash":"`, `"learnt":{"hash":"`, `"blob":{"hash":"`, `"manifest":"`, `"kept":"`, `"made":"`}
+	return []string{payloadField, `"plan":{"hash":"`, `"inputs":{"hash":"`, `"learnt":{"hash":"`, `"blob":{"hash":"`, `"manifest":"`, `"kept":"`, `"made":"`, `"work":{"hash":"`}
 }
 
 // namedBy lists the blobs that fields of an event name, with their sizes if the event has

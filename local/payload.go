@@ -87,14 +87,14 @@ func (p *prepared) completed() (d session.StepCompletedData, err error) {
 
 // repeats finds the earlier receipt that p repeats (FR-031).
 func (w *Writer) repeats(ctx context.Context, p *prepared) error {
-	if p.draft.Type != session.StepCompleted {
+	if p.draft.Type != session.StepCompleted && p.draft.Type != session.OperationCompleted {
 		return nil
 	}
 	d, err := p.completed()
 	if err != nil {
 		return &session.Error{Code: session.ErrInternal, Message: "a receipt is not a receipt", Cause: err}
 	}
-	st := w.sess.Steps[d.StepID]
+	st := w.sess.At(d.StepID)
 	if st == nil || st.Status != session.StepDone || st.Key != d.Key {
 		return nil
 	}

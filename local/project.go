@@ -21,6 +21,11 @@ func (b *batch) project(ctx context.Context) error {
 			return err
 		}
 	}
+	for _, id := range once(b.ops) {
+		if err := b.projectOperation(ctx, id, s.Ops[id]); err != nil {
+			return err
+		}
+	}
 	for _, path := range once(b.files) {
 		if err := b.projectFile(ctx, s.Files[path]); err != nil {
 			return err
@@ -35,10 +40,10 @@ func (b *batch) project(ctx context.Context) error {
 func (b *batch) projectSession(ctx context.Context, c session.Commit) error {
 	s := b.w.sess
 	if !b.scalars {
-		return b.c.exec(ctx, updateSession, int64(s.LastSeq), s.LastUS, s.Done, s.Head[:], c.Row[:], c.Steps[:], c.Files[:], c.KeyID, c.HMAC[:], b.no)
+		return b.c.exec(ctx, updateSession, int64(s.LastSeq), s.LastUS, s.Done, s.Calls, s.Head[:], c.Row[:], c.Steps[:], c.Files[:], c.KeyID, c.HMAC[:], b.no)
 	}
 	now := []any{string(s.State), string(s.Left), string(s.Reason), s.Detail, s.Workspace, s.Config, int64(s.Epoch), s.Device, s.Manifest, s.Git, s.Inputs, s.Learnt,
-		int64(s.LastSeq), s.LastUS, s.Done, s.Head[:], c.Row[:], c.Steps[:], c.Files[:], c.KeyID, c.HMAC[:], b.no}
+		int64(s.LastSeq), s.LastUS, s.Done, s.Calls, s.Head[:], c.Row[:], c.Steps[:], c.Files[:], c.KeyID, c.HMAC[:], b.no}
 	if b.w.no != 0 {
 		return b.c.exec(ctx, updateWhole, now...)
 	}
@@ -49,6 +54,15 @@ func (b *batch) projectStep(ctx context.Context, st *session.StepState) error {
 	return b.c.exec(ctx, writeStep, rowPosition(b.no, b.w.sums.steps.rows[st.StepID].n), st.Task, st.Step,
 		string(st.Status), st.Attempt, unless(st.Key, mainKey(b.w.sess.ID, st)), int64(st.StartSeq), int64(st.LastSeq), st.StartedUS, st.EndedUS,
 		nullable(string(st.Code)), nullable(st.Message), nullable(optional(st.Capture)), nullable(optional(st.Approval)))
+}
+
+// projectOperation writes the row of an operation. It removes the row if st is nil.
+func (b *batch) projectOperation(ctx context.Context, id session.StepID, st *session.StepState) error {
+	if st == nil {
+		return b.c.exec(ctx, deleteOperation, b.no, id.Task, id.Step, id.Op)
+	}
+	return b.c.exec(ctx, writeOperation, b.no, st.Task, st.Step, st.Op, st.Tool, st.Digest, string(st.Status), st.Attempt,
+		int64(st.StartSeq), int64(st.LastSeq), st.StartedUS, st.EndedUS, string(st.Code), st.Message)
 }
 
 func (b *batch) projectFile(ctx context.Context, f *session.FileState) error {

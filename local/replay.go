@@ -125,11 +125,12 @@ func (r *replayer) compare() {
 	want, have := reflect.ValueOf(*r.sess), reflect.ValueOf(*r.row.sess)
 	for i := range want.NumField() {
 		name := want.Type().Field(i).Name
-		if name != "Steps" && name != "Files" && !reflect.DeepEqual(want.Field(i).Interface(), have.Field(i).Interface()) {
+		if name != "Steps" && name != "Ops" && name != "Files" && !reflect.DeepEqual(want.Field(i).Interface(), have.Field(i).Interface()) {
 			r.add("table sessions", fmt.Sprintf("%s is %v, and the events give %v", name, have.Field(i).Interface(), want.Field(i).Interface()))
 		}
 	}
 	compareRows(r, "steps", r.sess.Steps, r.row.sess.Steps)
+	compareRows(r, "operations", r.sess.Ops, r.row.sess.Ops)
 	compareRows(r, "files", r.sess.Files, r.row.sess.Files)
 	if !r.sums.steps.numbered(r.rows.steps) || !r.sums.files.numbered(r.rows.files) {
 		r.add("tables steps and files", "their rows are not in the order of the events")

@@ -34,10 +34,10 @@ func readSession(ctx context.Context, q querier, id session.ID) (*sessionRecord,
 	r := &sessionRecord{sess: &session.Session{Steps: map[session.StepID]*session.StepState{}, Files: map[string]*session.FileState{}}}
 	s, c := r.sess, &r.commit
 	err := q.queryRow(ctx, `SELECT no, id, short, task, workspace, plan, plan_bytes, plan_sealed, tasks, step_total, on_failure, config,
-		state, left_state, reason, detail, epoch, device, manifest, git, inputs, learnt, last_seq, last_us, created_us, done,
+		state, left_state, reason, detail, epoch, device, manifest, git, inputs, learnt, last_seq, last_us, created_us, done, calls,
 		head, row_digest, steps, files, key_id, hmac FROM sessions WHERE id = ?`, []any{string(id)},
 		&r.no, &s.ID, &s.Short, &s.Task, &s.Workspace, &s.Plan.Hash, &s.Plan.Bytes, &s.Plan.Sealed, &s.Tasks, &s.StepTotal, &s.OnFailure, &s.Config,
-		&s.State, &s.Left, &s.Reason, &s.Detail, &s.Epoch, &s.Device, &s.Manifest, &s.Git, &s.Inputs, &s.Learnt, &s.LastSeq, &s.LastUS, &s.CreatedUS, &s.Done,
+		&s.State, &s.Left, &s.Reason, &s.Detail, &s.Epoch, &s.Device, &s.Manifest, &s.Git, &s.Inputs, &s.Learnt, &s.LastSeq, &s.LastUS, &s.CreatedUS, &s.Done, &s.Calls,
 		&s.Head, &c.Row, &c.Steps, &c.Files, &c.KeyID, &c.HMAC)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, unknown(string(id))
@@ -64,11 +64,16 @@ func rowError(doing string, id session.ID, err error) error {
 	return &session.Error{Code: session.ErrCorrupt, Message: "a row of the session is unreadable; nothing was changed", Next: session.Do(session.MoveVerify, string(id)), Cause: mapped}
 }
 
-// readProjections reads the rows of steps and files into r, and their digests into d
+// readProjections reads the rows of steps, operations and files into r, and their digests into d
 // unless d is nil.
 func readProjections(ctx context.Context, q querier, r *sessionRecord, d *digests) error {
 	if err := readSteps(ctx, q, r, d); err != nil {
 		return err
+	}
+	if r.sess.Calls > 0 {
+		if err := readOperations(ctx, q, r, d); err != nil {
+			return err
+		}
 	}
 	return readFiles(ctx, q, r, d)
 }
@@ -100,6 +105,24 @@ func readSteps(ctx context.Context, q querier, r *sessionRecord, d *digests) err
 		r.sess.Steps[st.StepID] = st
 		if d != nil {
 			d.setStep(st, pos&rowMask)
+		}
+		return nil
+	})
+}
+
+func readOperations(ctx context.Context, q querier, r *sessionRecord, d *digests) error {
+	r.sess.Ops = map[session.StepID]*session.StepState{}
+	return readRows(ctx, q, "read operations", r.sess.ID, `SELECT task, step, op, tool, digest, status, attempt, start_seq, last_seq, started_us, ended_us, code, message
+		FROM operations WHERE session_no = ?`, []any{r.no}, func(row row) error {
+		st := &session.StepState{}
+		err := row.Scan(&st.Task, &st.Step, &st.Op, &st.Tool, &st.Digest, &st.Status, &st.Attempt, &st.StartSeq, &st.LastSeq, &st.StartedUS, &st.EndedUS, &st.Code, &st.Message)
+		if err != nil {
+			return err
+		}
+		st.Key = session.KeyOf(r.sess.ID, st.StepID, st.Attempt).String()
+		r.sess.Ops[st.StepID] = st
+		if d != nil {
+			d.setOp(st.StepID, st)
 		}
 		return nil
 	})

@@ -33,7 +33,7 @@ type schema struct {
 }
 
 // schemaSum is the digest of the schema that the migrations of this program make.
-const schemaSum = "7a0c00626fac31e48efcad1becdf364664eaec1d9bef5315274b312a30165f80"
+const schemaSum = "d97262fabc643f292e380d80743930ce18e31464b54bff0f336569c662e2ad2e"
 
 func (s *Store) schema() schema {
 	if s.opts.schema != nil {

@@ -380,11 +380,16 @@ func (v *verifier) blob(id session.ID, hash, place string) {
 // these blobs too.
 func (v *verifier) strays() error {
 	for table, stray := range map[string]string{
-		"events": `session NOT IN (SELECT no FROM sessions) OR seq NOT BETWEEN 1 AND (SELECT last_seq FROM sessions WHERE no = session)`,
-		"steps":  `session_no NOT IN (SELECT no FROM sessions)`,
-		"files":  `session_no NOT IN (SELECT no FROM sessions)`,
+		"operations": `session_no NOT IN (SELECT no FROM sessions)`,
+		"events":     `session NOT IN (SELECT no FROM sessions) OR seq NOT BETWEEN 1 AND (SELECT last_seq FROM sessions WHERE no = session)`,
+		"steps":      `session_no NOT IN (SELECT no FROM sessions)`,
+		"files":      `session_no NOT IN (SELECT no FROM sessions)`,
 	} {
-		lost, err := queryStrings(v.ctx, v.q, `SELECT pos FROM `+table+` WHERE `+stray)
+		row := "pos"
+		if table == "operations" {
+			row = "session_no"
+		}
+		lost, err := queryStrings(v.ctx, v.q, `SELECT `+row+` FROM `+table+` WHERE `+stray)
 		if err != nil {
 			return err
 		}

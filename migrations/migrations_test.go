@@ -14,7 +14,7 @@ import (
 // the first release this sum changes with the file.
 func TestMigrationsArePinned(t *testing.T) {
 	pin(t, migrations.SQLite(), migrations.SQLiteVersion, map[string]string{
-		"0001_create_store.sql": "dfaffdd0ef8cbd8546b94e80cbbebfbf2b42040bc74c89074d435990b2ddc348",
+		"0001_create_store.sql": "a83a0d2195196d3e7bae82295826a0544d6b771c4d29d2c63f3c0f8e473792f5",
 	})
 }
 

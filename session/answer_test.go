@@ -91,7 +91,11 @@ func TestParseStepID(t *testing.T) {
 	if got, err := session.ParseStepID(id.String()); err != nil || got != id {
 		t.Errorf("ParseStepID: got %v, %v, want %v", got, err, id)
 	}
-	for _, bad := range []string{"", "build", "build/", "/1", "a/b/c", "a b/1"} {
+	op := session.StepID{Task: "calls", Step: "calls", Op: "n12"}
+	if got, err := session.ParseStepID("calls/calls/n12"); err != nil || got != op || op.String() != "calls/calls/n12" {
+		t.Errorf("ParseStepID: got %v, %v, want %v", got, err, op)
+	}
+	for _, bad := range []string{"", "build", "build/", "/1", "a/b/", "a/b/c/d", "a b/1"} {
 		if got, err := session.ParseStepID(bad); err == nil {
 			t.Errorf("ParseStepID(%q): got %v, want an error", bad, got)
 		}

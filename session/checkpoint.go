@@ -8,7 +8,7 @@ type Checkpoint struct {
 	Session ID
 	// Seq is that of the event in the same commit.
 	Seq uint64
-	// Cursor is the step of the receipt; it is zero for an extra checkpoint.
+	// Cursor is the step or the operation of the receipt; it is zero for an extra checkpoint.
 	Cursor StepID
 	State  State
 	Epoch  uint64
@@ -30,7 +30,7 @@ const checkpointDomain = "acode-checkpoint-v1\x00"
 // Signed returns the bytes that HMAC covers: every field except HMAC.
 func (c Checkpoint) Signed() []byte {
 	b := append([]byte(nil), checkpointDomain...)
-	for _, s := range []string{string(c.Session), c.Cursor.Task, c.Cursor.Step, string(c.State), c.Plan, c.KeyID} {
+	for _, s := range []string{string(c.Session), c.Cursor.Task, c.Cursor.Step, c.Cursor.Op, string(c.State), c.Plan, c.KeyID} {
 		b = appendText(b, s)
 	}
 	b = binary.BigEndian.AppendUint64(b, c.Seq)

@@ -31,7 +31,14 @@ const (
 	// StepFailedEvent is the receipt of an attempt that failed.
 	StepFailedEvent EventType = "StepFailed"
 	// StepUnknown records that the outcome of an attempt is unknown.
-	StepUnknown       EventType = "StepUnknown"
+	StepUnknown EventType = "StepUnknown"
+	// The events of an operation have the payloads of the step's events.
+	OperationStarted   EventType = "OperationStarted"
+	OperationCompleted EventType = "OperationCompleted"
+	OperationFailed    EventType = "OperationFailed"
+	OperationUnknown   EventType = "OperationUnknown"
+	// OperationsSettled records that an agent has surely seen the answers of calls.
+	OperationsSettled EventType = "OperationsSettled"
 	ApprovalRequested EventType = "ApprovalRequested"
 	ApprovalGranted   EventType = "ApprovalGranted"
 	ApprovalDenied    EventType = "ApprovalDenied"
@@ -42,12 +49,24 @@ const (
 // EventTypes lists every type, for schemas and exhaustive tests.
 var EventTypes = []EventType{
 	SessionCreated, StateChanged, ExecutionAcquired, ChangesAccepted, InputsChanged, StepStarted, StepCompleted,
-	StepFailedEvent, StepUnknown, ApprovalRequested, ApprovalGranted, ApprovalDenied, CheckpointCreated,
+	StepFailedEvent, StepUnknown, OperationStarted, OperationCompleted, OperationFailed, OperationUnknown, OperationsSettled,
+	ApprovalRequested, ApprovalGranted, ApprovalDenied, CheckpointCreated,
 }
 
 // Receipt reports whether events of this type end an attempt and carry a checkpoint
 // (FR-014).
-func (t EventType) Receipt() bool { return t == StepCompleted || t == StepFailedEvent }
+func (t EventType) Receipt() bool {
+	return t == StepCompleted || t == StepFailedEvent || t == OperationCompleted || t == OperationFailed
+}
+
+// OfOperation reports whether events of this type are about an operation of a step.
+func (t EventType) OfOperation() bool {
+	switch t {
+	case OperationStarted, OperationCompleted, OperationFailed, OperationUnknown, OperationsSettled:
+		return true
+	}
+	return false
+}
 
 // Hash is a SHA-256.
 type Hash [32]byte
@@ -252,6 +271,8 @@ type StepStartedData struct {
 	Attempt int    `json:"attempt"`
 	// Digest is that of the step with its captures filled in.
 	Digest string `json:"digest" redact:"-"`
+	// Call is set for an operation that an agent asked for.
+	Call *Call `json:"call,omitempty"`
 	// Files is set for a file step.
 	Files []Transition `json:"files,omitempty"`
 	// By says who ordered a further attempt: "check", "policy", "person" or "resume".
@@ -316,6 +337,21 @@ type StepUnknownData struct {
 
 	// Manifest is as in StepCompletedData.
 	Manifest string `json:"manifest,omitempty" redact:"-"`
+}
+
+// The payloads of the events of an operation.
+type (
+	OperationStartedData   = StepStartedData
+	OperationCompletedData = StepCompletedData
+	OperationFailedData    = StepFailedData
+	OperationUnknownData   = StepUnknownData
+)
+
+// OperationsSettledData names operations of a step. No later call is answered with their
+// records.
+type OperationsSettledData struct {
+	StepID
+	Ops []string `json:"ops" redact:"-"`
 }
 
 // ApprovalRequestedData asks a person. Digest binds the answer to the question.

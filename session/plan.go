@@ -25,6 +25,9 @@ const (
 	KindChanges Kind = "changes"
 	KindRun     Kind = "run"
 	KindApprove Kind = "approve"
+	// KindCalls is a step whose operations are the calls of an outside agent. No plan
+	// file can have one.
+	KindCalls Kind = "calls"
 )
 
 // OnFailure says how a failed step affects its session.

@@ -45,7 +45,7 @@ func TestReplayIsDeterministic(t *testing.T) {
 func modelOf(s *session.Session) history.Model {
 	m := history.Model{
 		Session: s.ID, Short: s.Short, State: s.State, Left: s.Left, Reason: s.Reason, Epoch: s.Epoch, Inputs: s.Inputs, Done: s.Done,
-		Steps: map[session.StepID]session.Status{}, Attempt: map[session.StepID]int{},
+		Steps: map[session.StepID]session.Status{}, Attempt: map[session.StepID]int{}, Calls: s.Calls, Ops: map[session.StepID]session.Status{},
 		Files: map[string]string{}, Wrote: map[string]bool{},
 	}
 	for id, st := range s.Steps {
@@ -53,6 +53,9 @@ func modelOf(s *session.Session) history.Model {
 		if st.Attempt > 0 {
 			m.Attempt[id] = st.Attempt
 		}
+	}
+	for id, op := range s.Ops {
+		m.Ops[id], m.Attempt[id] = op.Status, op.Attempt
 	}
 	for path, f := range s.Files {
 		m.Files[path], m.Wrote[path] = f.Hash, f.Wrote
@@ -347,6 +350,9 @@ func payloadOf(t *rapid.T, e session.Event) any {
 		session.ApprovalRequested: &session.ApprovalRequestedData{}, session.ApprovalGranted: &session.ApprovalGrantedData{},
 		session.ApprovalDenied: &session.ApprovalDeniedData{}, session.CheckpointCreated: &session.CheckpointCreatedData{},
 	}
+	targets[session.OperationStarted], targets[session.OperationCompleted] = targets[session.StepStarted], targets[session.StepCompleted]
+	targets[session.OperationFailed], targets[session.OperationUnknown] = targets[session.StepFailedEvent], targets[session.StepUnknown]
+	targets[session.OperationsSettled] = &session.OperationsSettledData{}
 	p := targets[e.Type]
 	if err := e.Decode(p); err != nil {
 		t.Fatalf("Decode: %v", err)

@@ -47,14 +47,23 @@ type Session struct {
 	Head Hash
 	// Done counts the completed steps.
 	Done int
+	// Calls counts the operations that an outside agent has asked for.
+	Calls int
 
 	Steps map[StepID]*StepState
+	// Ops holds the operations that are open, or whose answers the agent may not have
+	// seen. It is nil if there were none.
+	Ops   map[StepID]*StepState
 	Files map[string]*FileState
 }
 
-// StepState is the state of a step that has started or has a question.
+// StepState is the state of a step that has started or has a question, or of an
+// operation.
 type StepState struct {
 	StepID
+	// Tool and Digest are those of the Call of an operation.
+	Tool    string
+	Digest  string
 	Status  Status
 	Attempt int
 	Key     string
@@ -88,7 +97,9 @@ func (a Approval) Lapsed(epoch uint64) bool { return a.Answer == "granted" && a.
 
 // Delta names the changes of an Apply besides the session's own fields.
 type Delta struct {
-	Steps    []StepID
+	Steps []StepID
+	// Ops also names the operations that were removed.
+	Ops      []StepID
 	Files    []string
 	Manifest bool
 	Learnt   bool
@@ -96,10 +107,26 @@ type Delta struct {
 
 // Status returns the status of a step. It returns Pending for a step without an entry.
 func (s *Session) Status(id StepID) Status {
-	if st := s.Steps[id]; st != nil {
+	if st := s.At(id); st != nil {
 		return st.Status
 	}
 	return Pending
+}
+
+// At returns the state of a step or an operation. It returns nil if there is none.
+func (s *Session) At(id StepID) *StepState {
+	if id.Op != "" {
+		return s.Ops[id]
+	}
+	return s.Steps[id]
+}
+
+// changed names the step or the operation id in a Delta.
+func changed(id StepID) Delta {
+	if id.Op != "" {
+		return Delta{Ops: []StepID{id}}
+	}
+	return Delta{Steps: []StepID{id}}
 }
 
 // Resumable reports whether a resume of the session is possible while no process executes
@@ -165,14 +192,16 @@ func (s *Session) apply(e Event, data any) (Delta, error) {
 			s.Inputs = d.Inputs.Hash
 			return Delta{}, nil
 		})
-	case StepStarted:
+	case StepStarted, OperationStarted:
 		return applyAs(e, data, s.started)
-	case StepCompleted:
+	case StepCompleted, OperationCompleted:
 		return applyAs(e, data, s.completed)
-	case StepFailedEvent:
+	case StepFailedEvent, OperationFailed:
 		return applyAs(e, data, s.failed)
-	case StepUnknown:
+	case StepUnknown, OperationUnknown:
 		return applyAs(e, data, s.unknown)
+	case OperationsSettled:
+		return applyAs(e, data, s.settled)
 	case ApprovalRequested:
 		return applyAs(e, data, s.requested)
 	case ApprovalGranted:
@@ -210,9 +239,11 @@ func (s *Session) stateChanged(e Event, d StateChangedData) (Delta, error) {
 		return Delta{}, conflict(e, "a session in state %s cannot go from %s to %s", s.State, d.From, d.To)
 	}
 	if d.To.Terminal() {
-		for id, st := range s.Steps {
-			if st.Status == InProgress {
-				return Delta{}, conflict(e, "a session cannot become %s while %s is in progress", d.To, id)
+		for _, all := range []map[StepID]*StepState{s.Steps, s.Ops} {
+			for id, st := range all {
+				if st.Status == InProgress {
+					return Delta{}, conflict(e, "a session cannot become %s while %s is in progress", d.To, id)
+				}
 			}
 		}
 	}
@@ -237,24 +268,53 @@ func (s *Session) acquired(e Event, d ExecutionAcquiredData) (Delta, error) {
 }
 
 func (s *Session) started(e Event, d StepStartedData) (Delta, error) {
-	st := s.step(d.StepID)
+	st, err := s.begun(e, d)
+	if err != nil {
+		return Delta{}, err
+	}
 	if st.Status == StepDone || d.Attempt != st.Attempt+1 {
 		return Delta{}, conflict(e, "attempt %d of %s cannot start: it is %s, attempt %d", d.Attempt, d.StepID, st.Status, st.Attempt)
 	}
-	if want := (Key{Session: s.ID, Step: d.StepID, Operation: OpMain, Attempt: d.Attempt}).String(); d.Key != want {
+	if want := KeyOf(s.ID, d.StepID, d.Attempt).String(); d.Key != want {
 		return Delta{}, conflict(e, "the key of attempt %d of %s is %s, want %s", d.Attempt, d.StepID, d.Key, want)
 	}
 	*st = StepState{
 		StepID: d.StepID, Status: InProgress, Attempt: d.Attempt, Key: d.Key, Approval: st.Approval,
 		StartSeq: e.Seq, LastSeq: e.Seq, StartedUS: e.TimeUS,
 	}
-	return Delta{Steps: []StepID{d.StepID}}, nil
+	if d.Call != nil {
+		st.Tool, st.Digest = d.Call.Tool, d.Call.Digest
+	}
+	return changed(d.StepID), nil
+}
+
+// begun returns the state of the step or the operation that d starts. It makes the state
+// of the next operation.
+func (s *Session) begun(e Event, d StepStartedData) (*StepState, error) {
+	if e.Type.OfOperation() != (d.Op != "") || (d.Op != "") != (d.Call != nil) {
+		return nil, conflict(e, "%s does not belong to %s", e.Type, d.StepID)
+	}
+	if d.Op == "" {
+		return s.step(d.StepID), nil
+	}
+	if st := s.Ops[d.StepID]; st != nil {
+		return st, nil
+	}
+	if d.StepID != s.NextCall(d.Of()) || s.Status(d.Of()) != InProgress {
+		return nil, conflict(e, "%s is not the next operation of a step in progress", d.StepID)
+	}
+	if s.Ops == nil {
+		s.Ops = map[StepID]*StepState{}
+	}
+	s.Calls++
+	s.Ops[d.StepID] = &StepState{StepID: d.StepID, Status: Pending}
+	return s.Ops[d.StepID], nil
 }
 
 // open returns the attempt of key if it is not over, or ErrConflict.
 func (s *Session) open(e Event, id StepID, key string, attempt int) (*StepState, error) {
-	st := s.Steps[id]
-	if st == nil || st.Key != key || st.Attempt != attempt || (st.Status != InProgress && st.Status != StepUncertain) {
+	st := s.At(id)
+	if st == nil || (id.Op != "") != e.Type.OfOperation() || st.Key != key || st.Attempt != attempt || (st.Status != InProgress && st.Status != StepUncertain) {
 		return nil, conflict(e, "%s ends an attempt of %s that is not open: %s", e.Type, id, key)
 	}
 	st.LastSeq = e.Seq
@@ -268,9 +328,13 @@ func (s *Session) completed(e Event, d StepCompletedData) (Delta, error) {
 	}
 	st.Status, st.EndedUS, st.Capture = StepDone, st.end(e, d.EndedUS), d.Capture
 	st.Code, st.Message = "", ""
-	s.Done++
+	if d.Op == "" {
+		s.Done++
+	}
 	s.Learnt = cmp.Or(d.Learnt.Hash, s.Learnt)
-	return Delta{Steps: []StepID{d.StepID}, Files: s.setFiles(d.Files), Manifest: s.seen(d.Manifest), Learnt: d.Learnt.Hash != ""}, nil
+	out := changed(d.StepID)
+	out.Files, out.Manifest, out.Learnt = s.setFiles(d.Files), s.seen(d.Manifest), d.Learnt.Hash != ""
+	return out, nil
 }
 
 // seen takes the manifest of a receipt and reports whether there is one.
@@ -285,7 +349,9 @@ func (s *Session) failed(e Event, d StepFailedData) (Delta, error) {
 		return Delta{}, err
 	}
 	st.Status, st.EndedUS, st.Code, st.Message = StepFailed, st.end(e, d.EndedUS), d.Code, d.Message
-	return Delta{Steps: []StepID{d.StepID}, Files: s.setFiles(d.Files), Manifest: s.seen(d.Manifest)}, nil
+	out := changed(d.StepID)
+	out.Files, out.Manifest = s.setFiles(d.Files), s.seen(d.Manifest)
+	return out, nil
 }
 
 // end returns the time at which an attempt ended. This is endedUS if the command ended
@@ -299,7 +365,7 @@ func (st *StepState) end(e Event, endedUS int64) int64 {
 }
 
 func (s *Session) unknown(e Event, d StepUnknownData) (Delta, error) {
-	if st := s.Steps[d.StepID]; st != nil && st.Status == StepFailed && st.Code.Ordered() {
+	if st := s.At(d.StepID); st != nil && st.Status == StepFailed && st.Code.Ordered() {
 		st.Status, st.Code, st.EndedUS = InProgress, "", 0
 	}
 	st, err := s.open(e, d.StepID, d.Key, d.Attempt)
@@ -307,7 +373,9 @@ func (s *Session) unknown(e Event, d StepUnknownData) (Delta, error) {
 		return Delta{}, err
 	}
 	st.Status, st.Message = StepUncertain, d.Why
-	return Delta{Steps: []StepID{d.StepID}, Manifest: s.seen(d.Manifest)}, nil
+	out := changed(d.StepID)
+	out.Manifest = s.seen(d.Manifest)
+	return out, nil
 }
 
 func (s *Session) requested(e Event, d ApprovalRequestedData) (Delta, error) {

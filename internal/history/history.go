@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"pgregory.net/rapid"
@@ -45,6 +46,9 @@ type Model struct {
 	// Steps holds the steps that started or that have a question.
 	Steps   map[session.StepID]session.Status
 	Attempt map[session.StepID]int
+	// Calls counts the operations. Ops holds those that are not settled.
+	Calls int
+	Ops   map[session.StepID]session.Status
 	// Files holds hashes by path; an empty hash means that the file is absent.
 	Files map[string]string
 	// Wrote is by path.
@@ -163,7 +167,7 @@ func (g *generator) create() {
 	}
 	g.m = Model{
 		Session: uuid(id), Short: "s" + hex.EncodeToString(id[13:]), State: session.Created,
-		Steps: map[session.StepID]session.Status{}, Attempt: map[session.StepID]int{},
+		Steps: map[session.StepID]session.Status{}, Attempt: map[session.StepID]int{}, Ops: map[session.StepID]session.Status{},
 		Files: map[string]string{}, Wrote: map[string]bool{},
 	}
 	g.add(session.SessionCreated, "user", session.SessionCreatedData{
@@ -210,7 +214,44 @@ func (g *generator) legal() []action {
 	for _, s := range g.steps {
 		as = append(as, g.legalFor(s)...)
 	}
+	for _, id := range slices.SortedFunc(maps.Keys(g.m.Ops), func(a, b session.StepID) int { return strings.Compare(a.String(), b.String()) }) {
+		as = append(as, g.legalForOperation(id)...)
+	}
 	return as
+}
+
+// set records the status of a step or an operation.
+func (g *generator) set(id session.StepID, status session.Status) {
+	if id.Op != "" {
+		g.m.Ops[id] = status
+	} else {
+		g.m.Steps[id] = status
+	}
+}
+
+func (g *generator) legalForOperation(id session.StepID) []action {
+	s := step{id: id, kind: session.KindRun}
+	switch g.m.Ops[id] {
+	case session.InProgress:
+		return []action{{"complete " + id.String(), func() { g.complete(s) }}, {"fail " + id.String(), func() { g.fail(s) }}, {"lose " + id.String(), func() { g.lose(s) }}}
+	case session.StepUncertain:
+		return []action{{"complete " + id.String(), func() { g.complete(s) }}, {"settle " + id.String(), func() { g.settle(id) }}}
+	}
+	return []action{{"settle " + id.String(), func() { g.settle(id) }}}
+}
+
+// call starts the next operation of a step in progress.
+func (g *generator) call(s step) {
+	g.m.Calls++
+	id := s.id
+	id.Op = fmt.Sprintf("n%d", g.m.Calls)
+	g.start(step{id: id, kind: session.KindRun})
+}
+
+func (g *generator) settle(id session.StepID) {
+	g.add(session.OperationsSettled, "acode", session.OperationsSettledData{StepID: id.Of(), Ops: []string{id.Op}})
+	delete(g.m.Ops, id)
+	delete(g.m.Attempt, id)
 }
 
 func (g *generator) legalFor(s step) []action {
@@ -220,6 +261,9 @@ func (g *generator) legalFor(s step) []action {
 	case session.InProgress, session.StepUncertain:
 		as = append(as, action{name("complete"), func() { g.complete(s) }}, action{name("complete"), func() { g.complete(s) }},
 			action{name("fail"), func() { g.fail(s) }}, action{name("lose"), func() { g.lose(s) }})
+		if g.m.Steps[s.id] == session.InProgress {
+			as = append(as, action{name("call"), func() { g.call(s) }})
+		}
 	case session.StepDone:
 		return nil
 	default:
@@ -241,7 +285,7 @@ func (g *generator) changeState() {
 	all := follows(g.m.State)
 	open := slices.DeleteFunc(slices.Clone(all), terminal)
 	to := rapid.SampledFrom(open).Draw(g.t, "state")
-	inProgress := slices.Contains(slices.Collect(maps.Values(g.m.Steps)), session.InProgress)
+	inProgress := slices.Contains(slices.AppendSeq(slices.Collect(maps.Values(g.m.Steps)), maps.Values(g.m.Ops)), session.InProgress)
 	if rapid.IntRange(0, 9).Draw(g.t, "end") == 0 && !inProgress {
 		to = rapid.SampledFrom(all).Draw(g.t, "any state")
 	}
@@ -276,7 +320,7 @@ func (g *generator) checkpoint() {
 
 // key returns the idempotency key of the open attempt of s.
 func (g *generator) key(s step) string {
-	return session.Key{Session: g.m.Session, Step: s.id, Operation: session.OpMain, Attempt: g.m.Attempt[s.id]}.String()
+	return session.KeyOf(g.m.Session, s.id, g.m.Attempt[s.id]).String()
 }
 
 func (g *generator) start(s step) {
@@ -289,8 +333,11 @@ func (g *generator) start(s step) {
 		d.Files = g.drawTransitions()
 		g.files[s.id] = d.Files
 	}
-	g.add(session.StepStarted, "acode", d)
-	g.m.Steps[s.id] = session.InProgress
+	if s.id.Op != "" {
+		d.Call = &session.Call{Tool: "run_command", Digest: d.Digest, Label: "Run make"}
+	}
+	g.add(s.id.Event(session.StepStarted), "acode", d)
+	g.set(s.id, session.InProgress)
 }
 
 func (g *generator) complete(s step) {
@@ -309,9 +356,11 @@ func (g *generator) complete(s step) {
 	case session.KindApprove:
 		d.By = "person"
 	}
-	g.add(session.StepCompleted, "acode", d)
-	g.m.Steps[s.id] = session.StepDone
-	g.m.Done++
+	g.add(s.id.Event(session.StepCompleted), "acode", d)
+	g.set(s.id, session.StepDone)
+	if s.id.Op == "" {
+		g.m.Done++
+	}
 	delete(g.asked, s.id)
 }
 
@@ -321,13 +370,13 @@ func (g *generator) fail(s step) {
 		d.Command = &session.CommandResult{Exit: 1}
 		d.Files = g.drawFiles(true)
 	}
-	g.add(session.StepFailedEvent, "acode", d)
-	g.m.Steps[s.id] = session.StepFailed
+	g.add(s.id.Event(session.StepFailedEvent), "acode", d)
+	g.set(s.id, session.StepFailed)
 }
 
 func (g *generator) lose(s step) {
-	g.add(session.StepUnknown, "acode", session.StepUnknownData{StepID: s.id, Key: g.key(s), Attempt: g.m.Attempt[s.id], Why: "drawn"})
-	g.m.Steps[s.id] = session.StepUncertain
+	g.add(s.id.Event(session.StepUnknown), "acode", session.StepUnknownData{StepID: s.id, Key: g.key(s), Attempt: g.m.Attempt[s.id], Why: "drawn"})
+	g.set(s.id, session.StepUncertain)
 }
 
 func (g *generator) ask(s step) {

@@ -16,6 +16,7 @@ CREATE TABLE sessions (
     last_seq    INTEGER NOT NULL CHECK (last_seq >= 1),
     last_us     INTEGER NOT NULL,
     done        INTEGER NOT NULL,
+    calls       INTEGER NOT NULL,
     head        BLOB    NOT NULL CHECK (length(head) = 32),
     row_digest  BLOB    NOT NULL CHECK (length(row_digest) = 32),
     steps       BLOB    NOT NULL CHECK (length(steps) = 32),
@@ -84,6 +85,26 @@ CREATE TABLE steps (
     approval   TEXT,
     session_no INTEGER GENERATED ALWAYS AS (pos >> 32) VIRTUAL
 ) STRICT;
+
+-- The operations that are open, and those whose answers their agent may not have seen. Their digests
+-- are part of the digest of steps.
+CREATE TABLE operations (
+    session_no INTEGER NOT NULL REFERENCES sessions (no),
+    task       TEXT    NOT NULL,
+    step       TEXT    NOT NULL,
+    op         TEXT    NOT NULL,
+    tool       TEXT    NOT NULL,
+    digest     TEXT    NOT NULL,
+    status     TEXT    NOT NULL,
+    attempt    INTEGER NOT NULL,
+    start_seq  INTEGER NOT NULL,
+    last_seq   INTEGER NOT NULL,
+    started_us INTEGER NOT NULL,
+    ended_us   INTEGER NOT NULL,
+    code       TEXT    NOT NULL,
+    message    TEXT    NOT NULL,
+    PRIMARY KEY (session_no, task, step, op)
+) STRICT, WITHOUT ROWID;
 
 -- pos is as in steps, counted in the order in which files are first heard of.
 CREATE TABLE files (
