@@ -24,7 +24,7 @@ func (w *work) take(id session.ID) ([]release, error) {
 	if err != nil {
 		return nil, err
 	}
-	self.Session = id
+	self.Session, self.Turns = id, w.turns
 	sessionLock, err := acquire(w.lockFile(id), self)
 	if err != nil {
 		return nil, err

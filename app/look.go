@@ -134,8 +134,8 @@ func (s *Site) row(sum session.Summary) Row {
 	if sum.State.Terminal() {
 		return r
 	}
-	_, r.Running, _ = lock.Read(s.lockFile(sum.ID)) // an unreadable lock file has no holder; resume reports the error
-	r.Interrupted = !r.Running && underWay(sum.State)
+	_, r.Running, _ = lock.Read(s.lockFile(sum.ID))                     // an unreadable lock file has no holder; resume reports the error
+	r.Interrupted = !r.Running && underWay(sum.State) && sum.Calls == 0 // an agent's session waits for its agent
 	return r
 }
 
@@ -145,7 +145,7 @@ func underWay(s session.State) bool { return s == session.Executing || s == sess
 func summary(s *session.Session) session.Summary {
 	return session.Summary{
 		ID: s.ID, Short: s.Short, State: s.State, Reason: s.Reason, Task: s.Task, Workspace: s.Workspace, Tasks: s.Tasks,
-		Steps: s.StepTotal, Done: s.Done, Epoch: s.Epoch, LastSeq: s.LastSeq, CreatedUS: s.CreatedUS, UpdatedUS: s.LastUS,
+		Steps: s.StepTotal, Done: s.Done, Calls: s.Calls, Epoch: s.Epoch, LastSeq: s.LastSeq, CreatedUS: s.CreatedUS, UpdatedUS: s.LastUS,
 	}
 }
 

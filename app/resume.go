@@ -124,7 +124,7 @@ func (s *Site) pick(ctx context.Context, ref string, person Person) (session.ID,
 	var free, running []Row
 	for _, r := range rows {
 		switch {
-		case r.State.Terminal():
+		case r.State.Terminal() || r.Calls > 0: // an agent continues its own session
 		case r.Running:
 			running = append(running, r)
 		default:

@@ -111,6 +111,8 @@ type work struct {
 	tally tally
 	// when a continued session stopped; 0 for a new session
 	restUS int64
+	// it executes single operations for an agent
+	turns bool
 }
 
 // Start makes a session of a plan and executes it. The caller must first call Learn for
@@ -381,18 +383,8 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 		w.warn(warning)
 	}
 	w.teller = w.Site.teller(ctx, w.writer, w.plan, ready.Next, w.door.Notice)
-	e := &engine.Engine{
-		Journal: w.teller, Blobs: w.writer, Files: root, Commands: runner, Person: w.door, Plan: w.plan,
-		Policy:  engine.Policy{Uncertain: w.choices.Uncertain, Outcomes: w.choices.Outcomes, Captures: w.choices.Captures, Force: w.choices.Force},
-		Environ: os.Environ(), Inputs: w.inputs, Secrets: w.params.Secrets, Notify: w.teller.notice, Redact: w.Redactor.String, Masked: w.Redactor.Reader, Captured: w.captured, Again: again, Last: os.Getpid() == 1,
-		Log: w.Log.With("session_id", w.writer.Session().Short),
-		Snapshot: func(ctx context.Context, status func(session.StepID) session.Status) (string, string, error) {
-			shot, err := env.Snapshot(ctx, resume.Planned(w.plan, status))
-			return shot.Manifest, shot.Git, err
-		},
-		Look:        env.look,
-		MaxParallel: w.plan.MaxParallel,
-	}
+	e := w.engine(root, runner, env)
+	e.Journal, e.Notify, e.Again = w.teller, w.teller.notice, again
 	if w.door.Watches() {
 		live := &watched{Runner: runner, out: w.liveOutputs(w.writer.Session().ID, w.door.Notice), items: map[session.StepID]session.Item{}}
 		defer live.out.close()
@@ -402,6 +394,23 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 		e.Commands = live
 	}
 	return e.Execute(ctx, ready.Next, ready.Begin...)
+}
+
+// engine returns the engine of the session, without anyone who is told what happens.
+func (w *work) engine(root *workspace.Root, runner *command.Runner, env environment) *engine.Engine {
+	return &engine.Engine{
+		Journal: w.writer, Blobs: w.writer, Files: root, Commands: runner, Person: w.door, Plan: w.plan,
+		Policy:  engine.Policy{Uncertain: w.choices.Uncertain, Outcomes: w.choices.Outcomes, Captures: w.choices.Captures, Force: w.choices.Force},
+		Environ: os.Environ(), Inputs: w.inputs, Secrets: w.params.Secrets, Notify: func(session.Notice) {},
+		Redact: w.Redactor.String, Masked: w.Redactor.Reader, Captured: w.captured, Last: os.Getpid() == 1,
+		Log: w.Log.With("session_id", w.writer.Session().Short),
+		Snapshot: func(ctx context.Context, status func(session.StepID) session.Status) (string, string, error) {
+			shot, err := env.Snapshot(ctx, resume.Planned(w.plan, status))
+			return shot.Manifest, shot.Git, err
+		},
+		Look:        env.look,
+		MaxParallel: w.plan.MaxParallel,
+	}
 }
 
 // captured adds a captured value to the redactor if its variable has a secret name.

@@ -16,16 +16,16 @@ func took(st *session.StepState) time.Duration {
 	return time.Duration(st.EndedUS-st.StartedUS) * time.Microsecond
 }
 
-// key returns the key of an attempt of the step's main operation.
+// key returns the key of an attempt of the step or the operation.
 func (e *Engine) key(it *session.Item, attempt int) string {
-	return session.Key{Session: e.id, Step: it.ID, Operation: session.OpMain, Attempt: attempt}.String()
+	return session.KeyOf(e.id, it.ID, attempt).String()
 }
 
 // begin makes the intent of an attempt durable, then checks the fence before an effect
 // (E1, E3).
 func (b *branch) begin(ctx context.Context, it *session.Item, d session.StepStartedData) error {
-	d.StepID, d.Kind, d.Attempt, d.Key = it.ID, it.Kind, it.Attempt, b.key(it, it.Attempt)
-	if err := b.commit(ctx, session.Draft{Type: session.StepStarted, Data: d}); err != nil {
+	d.StepID, d.Kind, d.Call, d.Attempt, d.Key = it.ID, it.Kind, it.Call, it.Attempt, b.key(it, it.Attempt)
+	if err := b.commit(ctx, session.Draft{Type: it.ID.Event(session.StepStarted), Data: d}); err != nil {
 		return err
 	}
 	b.tell(session.Notice{Kind: session.NoticeStarted, Item: it})
@@ -53,5 +53,5 @@ func (b *branch) fence(ctx context.Context, it *session.Item) error {
 // done queues the receipt of a step that succeeded.
 func (b *branch) done(it *session.Item, d session.StepCompletedData) {
 	d.StepID, d.Attempt, d.Key, d.EndedUS = it.ID, it.Attempt, b.key(it, it.Attempt), b.overUS
-	b.queue(session.Draft{Type: session.StepCompleted, Data: d}, session.Notice{Kind: session.NoticeCompleted, Item: it})
+	b.queue(session.Draft{Type: it.ID.Event(session.StepCompleted), Data: d}, session.Notice{Kind: session.NoticeCompleted, Item: it})
 }

@@ -83,7 +83,7 @@ func (k *book) fresh(id session.StepID) {
 // note stores the state of a step in s.
 func (k *book) note(s *session.Session, id session.StepID) session.StepState {
 	st := session.StepState{StepID: id, Status: session.Pending}
-	if known := s.Steps[id]; known != nil {
+	if known := s.At(id); known != nil {
 		st = *known
 		if st.Approval != nil {
 			answer := *st.Approval
@@ -264,7 +264,7 @@ func (k *book) committed(n *entry) error {
 	b.pending = nil
 	for _, said := range b.onCommit {
 		if said.Item != nil {
-			said.Took = took(s.Steps[said.Item.ID])
+			said.Took = took(s.At(said.Item.ID))
 		}
 		k.show(said)
 	}

@@ -68,7 +68,7 @@ func (b *branch) item(ctx context.Context, it session.Item) error {
 }
 
 func (b *branch) step(ctx context.Context, it *session.Item) error {
-	step := &b.Plan.Tasks[it.Task-1].Steps[it.Step-1]
+	step := it.Of(b.Plan)
 	switch step.Kind {
 	case session.KindRead, session.KindSearch:
 		return b.read(ctx, it, step)

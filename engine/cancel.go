@@ -51,7 +51,7 @@ func (b *branch) cancel(ctx context.Context, r session.Request) error {
 
 // close queues the outcome of a step that is in progress when its session is cancelled.
 func (b *branch) close(ctx context.Context, it *session.Item, st session.StepState) error {
-	step := &b.Plan.Tasks[it.Task-1].Steps[it.Step-1]
+	step := it.Of(b.Plan)
 	b.overUS = 0
 	switch {
 	case step.Kind == session.KindRun:
@@ -125,7 +125,7 @@ func (b *branch) closeChange(ctx context.Context, it *session.Item, st session.S
 			why = "the session was cancelled while it changed its files, which stay as they are"
 		}
 	}
-	b.queue(session.Draft{Type: session.StepUnknown, Data: session.StepUnknownData{StepID: it.ID, Key: st.Key, Attempt: st.Attempt, Why: why}},
+	b.queue(session.Draft{Type: it.ID.Event(session.StepUnknown), Data: session.StepUnknownData{StepID: it.ID, Key: st.Key, Attempt: st.Attempt, Why: why}},
 		session.Notice{Kind: session.NoticeUncertain, Item: it, Text: why})
 	return nil
 }

@@ -84,7 +84,7 @@ func (b *branch) commitBefore(ctx context.Context, it *session.Item, changes []s
 // unprepared records an attempt that failed before it had any effect.
 func (b *branch) unprepared(ctx context.Context, it *session.Item, step *session.Step, cause error) error {
 	f := fileFailure(cause)
-	if _, ok := f.(*failure); !ok {
+	if _, ok := f.(*failure); !ok || it.Call != nil { // a call that cannot begin leaves no trace
 		return f
 	}
 	if err := b.begin(ctx, it, session.StepStartedData{Digest: step.Digest(), By: retriedBy(it)}); err != nil {
@@ -291,6 +291,9 @@ func (b *branch) handling(it *session.Item, a session.Action) {
 
 // expand replaces inputs and visible captures in the contents of changes.
 func (b *branch) expand(ctx context.Context, it *session.Item, changes []session.Change) ([]session.Change, error) {
+	if it.Call != nil { // an agent's text stays as it is
+		return changes, nil
+	}
 	var values map[string]string
 	out := slices.Clone(changes)
 	for i, c := range changes {
@@ -312,6 +315,9 @@ func (b *branch) expand(ctx context.Context, it *session.Item, changes []session
 // captures loads the values that the step can see.
 func (b *branch) captures(ctx context.Context, it *session.Item) (map[string]string, error) {
 	values := map[string]string{}
+	if it.Call != nil {
+		return values, nil
+	}
 	for name, by := range b.visible.at(it) {
 		c := b.captured(by)
 		if c == nil {

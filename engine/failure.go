@@ -85,7 +85,7 @@ func (b *branch) stepError(ctx context.Context, it *session.Item, err error) err
 // fail queues the receipt of a failed attempt.
 func (b *branch) fail(it *session.Item, f *failure) {
 	st := b.book.step(it.ID)
-	b.queue(session.Draft{Type: session.StepFailedEvent, Data: session.StepFailedData{
+	b.queue(session.Draft{Type: it.ID.Event(session.StepFailedEvent), Data: session.StepFailedData{
 		StepID: it.ID, Key: st.Key, Attempt: st.Attempt, By: f.by, Code: f.code, Message: f.message, EndedUS: b.overUS, Files: f.files, Command: f.command, Manifest: f.manifest,
 	}}, session.Notice{Kind: session.NoticeFailed, Item: it, Text: b.Redact(f.Error()), Detail: f.last})
 	b.Log.Warn("step failed", "event", "step_failed", "step", it.ID.String(), "code", string(f.code))

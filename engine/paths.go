@@ -56,12 +56,12 @@ func (p *pathClaims) free(b *branch, id session.StepID, paths []string) bool {
 
 // named returns the paths that the intent of the step names.
 func (e *Engine) named(it *session.Item) (paths []string) {
-	return e.Plan.Tasks[it.Task-1].Steps[it.Step-1].Paths()
+	return it.Of(e.Plan).Paths()
 }
 
 // exclusive reports whether the step has the workspace alone.
 func (e *Engine) exclusive(it *session.Item) bool {
-	r := e.Plan.Tasks[it.Task-1].Steps[it.Step-1].Run
+	r := it.Of(e.Plan).Run
 	return r != nil && r.Exclusive
 }
 

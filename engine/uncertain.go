@@ -26,6 +26,9 @@ func (b *branch) unknown(ctx context.Context, it *session.Item, step *session.St
 			return err
 		}
 	}
+	if it.Call != nil { // the agent is told, and decides
+		return nil
+	}
 	return b.resolve(ctx, it, step, rec)
 }
 
@@ -36,7 +39,7 @@ func (b *branch) recordUnknown(ctx context.Context, it *session.Item, rec sessio
 	if err != nil && !errors.Is(err, session.ErrCorrupt) {
 		return err
 	}
-	b.queue(session.Draft{Type: session.StepUnknown, Data: session.StepUnknownData{
+	b.queue(session.Draft{Type: it.ID.Event(session.StepUnknown), Data: session.StepUnknownData{
 		StepID: it.ID, Key: rec.Key, Attempt: it.Attempt, Why: rec.Why, Command: soFar, Manifest: b.look(ctx),
 	}}, session.Notice{Kind: session.NoticeUncertain, Item: it, Text: rec.Why, Detail: b.redacted(rec.Left)})
 	return nil
@@ -144,7 +147,7 @@ func (b *branch) check(ctx context.Context, it *session.Item, r *session.Run) (b
 	b.book.look(func(s *session.Session) { seq = s.LastSeq })
 	// A check may run again, so each run has its own key. Every process, and every new
 	// unknown outcome, commits an event first, so seq is new.
-	req.Key = session.Key{Session: b.id, Step: it.ID, Operation: "check", Attempt: int(seq)}.String()
+	req.Key = session.Key{Session: b.id, Step: it.ID, Operation: session.OpCheck, Attempt: int(seq)}.String()
 	rec, err := b.await(ctx, it, req.Key, func(ctx context.Context) (session.CommandRecord, error) { return b.Commands.Run(ctx, req) })
 	if f := (*failure)(nil); errors.As(commandFailure(err), &f) { // it never started, for example because its directory is gone
 		b.tell(session.Notice{Kind: session.NoticeInfo, Text: b.Redact(fmt.Sprintf("The check of %s cannot tell: %s", it.ID, f.message))})
@@ -212,7 +215,7 @@ func (b *branch) declared(it *session.Item, r *session.Run, key string) (by stri
 // foresee returns a text that says how an unknown outcome of the operation of key would
 // be decided.
 func (b *branch) foresee(it *session.Item, key string) string {
-	r := *b.Plan.Tasks[it.Task-1].Steps[it.Step-1].Run
+	r := *it.Of(b.Plan).Run
 	if b.what(it, key) != "command" {
 		r.Check = ""
 	}

@@ -164,10 +164,10 @@ var errShifted = errors.New("a row of table sessions names no session")
 func (s *Store) Summaries(ctx context.Context, workspace string) ([]session.Summary, error) {
 	var out []session.Summary
 	err := s.read(ctx, func(q querier) error {
-		return readRows(ctx, q, "list sessions", "", `SELECT id, short, state, reason, task, workspace, tasks, step_total, done, epoch, last_seq, created_us, last_us
+		return readRows(ctx, q, "list sessions", "", `SELECT id, short, state, reason, task, workspace, tasks, step_total, done, calls, epoch, last_seq, created_us, last_us
 			FROM sessions WHERE ? = '' OR workspace = ? ORDER BY no DESC`, []any{workspace, workspace}, func(r row) error {
 			var m session.Summary
-			err := r.Scan(&m.ID, &m.Short, &m.State, &m.Reason, &m.Task, &m.Workspace, &m.Tasks, &m.Steps, &m.Done, &m.Epoch, &m.LastSeq, &m.CreatedUS, &m.UpdatedUS)
+			err := r.Scan(&m.ID, &m.Short, &m.State, &m.Reason, &m.Task, &m.Workspace, &m.Tasks, &m.Steps, &m.Done, &m.Calls, &m.Epoch, &m.LastSeq, &m.CreatedUS, &m.UpdatedUS)
 			if _, bad := session.ParseUUID(string(m.ID)); err == nil && (bad != nil || len(m.Short) != shortLength) {
 				err = errShifted
 			}

@@ -147,6 +147,11 @@ func (w *Writer) Plan(ctx context.Context) (*session.Plan, error) {
 	return decodeBlob[session.Plan]("plan", func() (io.ReadCloser, error) { return w.Open(ctx, w.sess.Plan.Hash) })
 }
 
+// Work reads the step of a call.
+func (w *Writer) Work(ctx context.Context, ref session.BlobRef) (*session.Step, error) {
+	return decodeBlob[session.Step]("call", func() (io.ReadCloser, error) { return w.Open(ctx, ref.Hash) })
+}
+
 // Report returns the checks of Load. After Create it has only warnings.
 func (w *Writer) Report() LoadReport { return w.report }
 
@@ -186,6 +191,26 @@ func (w *Writer) Fence(ctx context.Context) error {
 	}
 	if epoch != w.sess.Epoch {
 		return fenced(w.sess, epoch, w.sess.Epoch)
+	}
+	return nil
+}
+
+// Current returns ErrFenced unless the session is as this writer left it. Another process
+// may have written without an epoch of its own, such as an approval.
+func (w *Writer) Current(ctx context.Context) error {
+	w.st.mu.Lock()
+	defer w.st.mu.Unlock()
+	if err := w.usable(ctx); err != nil {
+		return err
+	}
+	var last int64
+	var epoch, seq uint64
+	var head session.Hash
+	if err := w.st.wr.queryRow(ctx, readFence, []any{w.no}, &last, &epoch, &seq, &head); err != nil {
+		return storeError("read session", err)
+	}
+	if s := w.sess; epoch != s.Epoch || seq != s.LastSeq || head != s.Head {
+		return fenced(s, epoch, s.Epoch)
 	}
 	return nil
 }

@@ -28,6 +28,9 @@ type Holder struct {
 	Session session.ID `json:"session,omitempty"`
 	// Key is the key of the command, in a command lock.
 	Key string `json:"key,omitempty"`
+	// Turns says that the holder executes single operations for an agent, and holds the
+	// lock only during each of them.
+	Turns bool `json:"turns,omitempty"`
 }
 
 // Self describes this process. The caller adds the session. Self returns ErrEnvironment

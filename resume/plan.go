@@ -49,7 +49,7 @@ type Choices struct {
 func (c Choices) unwanted(p *session.Plan, next session.Continuation) error {
 	for id := range c.Captures {
 		waits := slices.ContainsFunc(next.Items, func(it session.Item) bool {
-			run := p.Tasks[it.Task-1].Steps[it.Step-1].Run
+			run := it.Of(p).Run
 			return it.ID == id && it.Action == session.ActionDecide && run != nil && run.Capture != ""
 		})
 		if !waits {
@@ -169,6 +169,8 @@ func inProgress(it *session.Item, step *session.Step, seen Seen, c Choices) {
 		it.Action, it.Why = session.ActionRetry, "reads are simply repeated"
 	case session.KindApprove:
 		it.Action, it.Why = session.ActionProceed, "the gate was open"
+	case session.KindCalls:
+		it.Action, it.Why = session.ActionProceed, "it waits for its agent"
 	case session.KindRun:
 		if it.Action, it.Why = command(seen.Record, step.Run); it.Action == session.ActionRetry {
 			it.Attempt++

@@ -172,23 +172,26 @@ func (r *Resumer) observe(ctx context.Context, s *session.Session) (map[session.
 		if err := ev.Decode(&d); err != nil {
 			return nil, err
 		}
-		var found Seen
-		switch {
-		case d.Kind == session.KindRun:
-			found.Record, err = r.look(ctx, s, d.Key)
-		case len(d.Files) > 0:
-			found.Progress, found.Foreign, err = r.Files.Inspect(ctx, d.Key, d.Files)
-			err = r.inTheWay(s, err)
-			found.Files = d.Files
-		default:
-			found.Progress = session.NotApplied
-		}
-		if err != nil {
+		if seen[id], err = r.observed(ctx, s, d); err != nil {
 			return nil, fmt.Errorf("look at %s, which was in progress: %w", id, err)
 		}
-		seen[id] = found
 	}
 	return seen, nil
+}
+
+// observed inspects the attempt that d began.
+func (r *Resumer) observed(ctx context.Context, s *session.Session, d session.StepStartedData) (found Seen, err error) {
+	switch {
+	case d.Kind == session.KindRun:
+		found.Record, err = r.look(ctx, s, d.Key)
+	case len(d.Files) > 0:
+		found.Progress, found.Foreign, err = r.Files.Inspect(ctx, d.Key, d.Files)
+		err = r.inTheWay(s, err)
+		found.Files = d.Files
+	default:
+		found.Progress = session.NotApplied
+	}
+	return found, err
 }
 
 // LookAtCommands reads the records of the commands in progress, for a caller that

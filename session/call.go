@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Call is the intent of an operation that an outside agent asked for.
@@ -33,24 +34,40 @@ func CallDigest(tool, arguments string) string {
 // are the calls of the agent.
 func CallsStep() StepID { return StepID{Task: "calls", Step: "calls"} }
 
+// Agent identifies the conversation of an outside agent.
+type Agent struct {
+	// Client is the name that the agent gives itself.
+	Client string `json:"client"`
+	// Conversation is the client's own id. It is empty if the client gives none.
+	Conversation string `json:"conversation,omitempty"`
+}
+
+// Task returns the task of the agent's sessions.
+func (a Agent) Task() string { return "Calls of " + cmp.Or(a.Client, "an agent") }
+
 // CallsPlan returns the plan of an outside agent's session.
-func CallsPlan(client string) *Plan {
+func CallsPlan(of Agent) *Plan {
 	id := CallsStep()
 	return &Plan{
-		Version: 1, Task: "Calls of " + cmp.Or(client, "an agent"), OnFailure: FailurePauses, MaxParallel: MostParallel,
+		Version: 1, Task: of.Task(), OnFailure: FailurePauses, MaxParallel: MostParallel, Agent: &of,
 		Tasks: []Task{{ID: id.Task, Steps: []Step{{ID: id.Step, Kind: KindCalls}}}},
 	}
 }
 
-// OfAgent reports whether p is the plan of an outside agent's session.
-func (p *Plan) OfAgent() bool {
-	return len(p.Tasks) == 1 && len(p.Tasks[0].Steps) == 1 && p.Tasks[0].Steps[0].Kind == KindCalls
+// MostCalls is how many calls of one session may be in progress at once. Their intents
+// may become durable in another order than that of their numbers.
+const MostCalls = 1024
+
+// CallID returns the name of the nth call of a step.
+func CallID(step StepID, n int) StepID {
+	step.Op = "n" + strconv.Itoa(n)
+	return step
 }
 
-// NextCall returns the name of the next operation of a step.
-func (s *Session) NextCall(step StepID) StepID {
-	step.Op = "n" + strconv.Itoa(s.Calls+1)
-	return step
+// callNumber returns the number in the name of a call.
+func callNumber(op string) (n int, ok bool) {
+	n, err := strconv.Atoi(strings.TrimPrefix(op, "n"))
+	return n, err == nil && n > 0 && CallID(StepID{}, n).Op == op
 }
 
 // Operations returns the operations that are open or owed, in the order of their intents.

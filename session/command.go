@@ -183,6 +183,8 @@ type Summary struct {
 	Tasks     int
 	Steps     int
 	Done      int
+	// Calls is above 0 for the session of an outside agent.
+	Calls     int
 	Epoch     uint64
 	LastSeq   uint64
 	CreatedUS int64

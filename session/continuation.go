@@ -44,6 +44,18 @@ type Item struct {
 	Took time.Duration
 	// Why is one sentence for the log and the person.
 	Why string
+
+	// Call and Work are set for a call of an outside agent. Work is not part of the plan.
+	Call *Call
+	Work *Step
+}
+
+// Of returns the step of p that it carries out.
+func (it Item) Of(p *Plan) *Step {
+	if it.Work != nil {
+		return it.Work
+	}
+	return &p.Tasks[it.Task-1].Steps[it.Step-1]
 }
 
 // WasInProgress reports whether the last attempt of the step has an intent and no

@@ -32,8 +32,10 @@ type Facts struct {
 func (f *Facts) Begin(s *Session) {
 	f.state, f.last = s.State, Result{Session: s.ID, Short: s.Short, State: s.State, Reason: s.Reason, Done: s.Done, Left: s.StepTotal - s.Done}
 	f.at = map[StepID]*StepState{}
-	for id, st := range s.Steps {
-		f.at[id] = &StepState{Status: st.Status, StartedUS: st.StartedUS, Attempt: st.Attempt}
+	for _, all := range []map[StepID]*StepState{s.Steps, s.Ops} {
+		for id, st := range all {
+			f.at[id] = &StepState{Status: st.Status, StartedUS: st.StartedUS, Attempt: st.Attempt}
+		}
 	}
 }
 
@@ -51,21 +53,24 @@ func (f *Facts) Of(e Event, data any) (n Notice, told bool, err error) {
 		n = Notice{Kind: NoticeSession, Text: f.shown(f.Plan.Task)}
 	case StateChanged:
 		n, err = f.moved(e)
-	case StepStarted:
+	case StepStarted, OperationStarted:
 		d, ok := data.(StepStartedData)
 		if !ok {
 			err = e.Decode(&d)
 		}
+		f.called(d)
 		f.at[d.StepID] = &StepState{Status: InProgress, Attempt: d.Attempt, StartedUS: e.TimeUS}
 		if d.Kind != KindApprove { // The question already has a notice.
 			n = Notice{Kind: NoticeStarted, Item: f.item(d.StepID, InProgress)}
 		}
-	case StepCompleted:
+	case StepCompleted, OperationCompleted:
 		d, ok := data.(StepCompletedData)
 		if !ok {
 			err = e.Decode(&d)
 		}
-		f.last.Done, f.last.Left = f.last.Done+1, f.last.Left-1
+		if d.Op == "" {
+			f.last.Done, f.last.Left = f.last.Done+1, f.last.Left-1
+		}
 		n = Notice{Kind: NoticeCompleted, Took: f.took(e, d.StepID, d.EndedUS), Item: f.item(d.StepID, StepDone)}
 		if d.Capture != nil && !d.Capture.Blob.Sealed && f.Value != nil {
 			n.Text = f.Value(d.Capture)
@@ -76,7 +81,7 @@ func (f *Facts) Of(e Event, data any) (n Notice, told bool, err error) {
 		case d.By == "person":
 			n.Detail = []string{"a person declared it done"}
 		}
-	case StepFailedEvent:
+	case StepFailedEvent, OperationFailed:
 		var d StepFailedData
 		err = e.Decode(&d)
 		n = Notice{Kind: NoticeFailed, Took: f.took(e, d.StepID, d.EndedUS), Item: f.item(d.StepID, StepFailed), Text: d.Message}
@@ -88,7 +93,7 @@ func (f *Facts) Of(e Event, data any) (n Notice, told bool, err error) {
 				n.Hint = Hint{Do: MoveLogs, Session: f.last.Short, Step: d.StepID}
 			}
 		}
-	case StepUnknown:
+	case StepUnknown, OperationUnknown:
 		var d StepUnknownData
 		err = e.Decode(&d)
 		n = Notice{Kind: NoticeUncertain, Item: f.item(d.StepID, StepUncertain), Text: d.Why}
@@ -205,6 +210,14 @@ func (f *Facts) gate(d ApprovalRequestedData) Gate {
 		g = g.Redacted(f.Redact)
 	}
 	return g
+}
+
+// called makes the item of a call. The plan does not contain it.
+func (f *Facts) called(d StepStartedData) {
+	if d.Call != nil {
+		f.item(d.Of(), InProgress)
+		f.known[d.StepID] = Item{ID: d.StepID, Title: d.Call.Tool, Label: f.shown(d.Call.Label), Kind: d.Kind}
+	}
 }
 
 func (f *Facts) status(id StepID) Status {

@@ -62,6 +62,8 @@ type Plan struct {
 	// Inputs names variables that commands read in a way that acode cannot detect.
 	Inputs []string `json:"inputs,omitempty"`
 	Tasks  []Task   `json:"tasks"`
+	// Agent is set if the operations are the calls of an outside agent.
+	Agent *Agent `json:"agent,omitempty"`
 }
 
 // Task is a node of the DAG.

@@ -47,7 +47,7 @@ type Session struct {
 	Head Hash
 	// Done counts the completed steps.
 	Done int
-	// Calls counts the operations that an outside agent has asked for.
+	// Calls is the greatest number of a call that an outside agent has asked for.
 	Calls int
 
 	Steps map[StepID]*StepState
@@ -300,13 +300,14 @@ func (s *Session) begun(e Event, d StepStartedData) (*StepState, error) {
 	if st := s.Ops[d.StepID]; st != nil {
 		return st, nil
 	}
-	if d.StepID != s.NextCall(d.Of()) || s.Status(d.Of()) != InProgress {
-		return nil, conflict(e, "%s is not the next operation of a step in progress", d.StepID)
+	n, ok := callNumber(d.Op)
+	if !ok || n > s.Calls+MostCalls || n <= s.Calls-MostCalls || s.Status(d.Of()) != InProgress {
+		return nil, conflict(e, "%s is not a next operation of a step in progress", d.StepID)
 	}
 	if s.Ops == nil {
 		s.Ops = map[StepID]*StepState{}
 	}
-	s.Calls++
+	s.Calls = max(s.Calls, n)
 	s.Ops[d.StepID] = &StepState{StepID: d.StepID, Status: Pending}
 	return s.Ops[d.StepID], nil
 }

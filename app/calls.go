@@ -1,0 +1,407 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/acode-dev/acode/engine"
+	"github.com/acode-dev/acode/provider/command"
+	"github.com/acode-dev/acode/redact"
+	"github.com/acode-dev/acode/session"
+)
+
+// Call is what an agent asks for.
+type Call struct {
+	Tool string
+	// Arguments is a canonical encoding, with the defaults filled in.
+	Arguments string
+	// Step is the work in acode's own terms.
+	Step session.Step
+}
+
+// Digest returns the digest by which calls are equal.
+func (c Call) Digest() string { return session.CallDigest(c.Tool, c.Arguments) }
+
+// The outcomes of a call.
+const (
+	CallRuns    = "running"
+	CallDone    = "done"
+	CallFailed  = "failed"
+	CallUnknown = "unknown"
+)
+
+// CallResult is a call with its outcome.
+type CallResult struct {
+	Op     session.StepID
+	Tool   string
+	Digest string
+	// Label says what the call does. Secrets are masked in it.
+	Label   string
+	Outcome string
+	// StartedUS is the time of the intent. EndedUS is 0 while the call runs.
+	StartedUS int64
+	EndedUS   int64
+	// Code and Message describe a failure or an unknown outcome.
+	Code    session.Code
+	Message string
+	// Command is nil for a call that ran no command, and while the command runs.
+	Command *session.CommandResult
+	// Files are the files that the call wrote.
+	Files []session.FileState
+	// Changed are files of the session that others have changed. It is set by Since.
+	Changed []Difference
+}
+
+// Difference is a changed file, with lines that describe the change.
+type Difference struct {
+	session.ChangedFile
+	Lines []string
+}
+
+// Do carries out a call: intent, effect, receipt. The receipt is durable when Do returns
+// another outcome than CallRuns. It returns CallRuns for a command that outlasts
+// patience; the command continues. The end of ctx ends only the wait. An error means that
+// the call was refused, and that nothing was changed.
+func (c *Calls) Do(ctx context.Context, call Call, patience time.Duration) (CallResult, error) {
+	if err := c.begin(ctx, patience); err != nil {
+		return CallResult{}, err
+	}
+	it, err := c.item(ctx, call)
+	if err != nil {
+		c.finish()
+		return CallResult{}, err
+	}
+	return c.await(ctx, it.ID, c.start(c.present(), it), patience)
+}
+
+// present returns the execution of the session; nil before it is acquired.
+func (c *Calls) present() *acquired {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+// named returns the id of the session; empty before it is made.
+func (c *Calls) named() session.ID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.id
+}
+
+// item makes the item of a new call.
+func (c *Calls) item(ctx context.Context, call Call) (it session.Item, err error) {
+	work, err := json.Marshal(call.Step)
+	if err != nil {
+		return it, &session.Error{Code: session.ErrInternal, Message: "a call cannot be encoded", Cause: err}
+	}
+	at := c.present()
+	ref, err := at.writer.Stage(ctx, bytes.NewReader(work), int64(len(work)))
+	if err != nil {
+		return it, err
+	}
+	step := call.Step
+	label := c.site.Redactor.String(step.Label())
+	return session.Item{
+		ID: at.calls.Number(), Title: call.Tool, Label: label, Kind: step.Kind, Action: session.ActionExecute, Status: session.Pending, Attempt: 1,
+		Call: &session.Call{Tool: call.Tool, Digest: call.Digest(), Label: label, Work: ref}, Work: &step,
+	}, nil
+}
+
+// start executes a call in the background. It ends the call that begin began.
+func (c *Calls) start(at *acquired, it session.Item) *running {
+	r := &running{done: make(chan struct{})}
+	c.mu.Lock()
+	c.known[it.ID] = r
+	c.mu.Unlock()
+	go func() {
+		defer close(r.done)
+		defer c.finish()
+		if r.err = at.calls.Do(c.ctx, it); r.err != nil {
+			c.site.Log.Warn("a call has no outcome", "event", "call_open", "op", it.ID.String(), "code", string(session.CodeOf(r.err)), "error", r.err.Error())
+		}
+	}()
+	return r
+}
+
+func (r *running) over() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// await waits for the outcome of a call.
+func (c *Calls) await(ctx context.Context, id session.StepID, r *running, patience time.Duration) (CallResult, error) {
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	select {
+	case <-r.done:
+		if r.err != nil && !c.hasIntent(id) {
+			return CallResult{}, r.err
+		}
+	case <-limit.C:
+	case <-ctx.Done():
+	}
+	return c.Answered(ctx, id)
+}
+
+// hasIntent reports whether the intent of a call is durable.
+func (c *Calls) hasIntent(id session.StepID) (yes bool) {
+	c.present().calls.Look(func(s *session.Session) { yes = s.At(id) != nil })
+	return yes
+}
+
+// Wait waits for the outcome of a call, at most for patience. It returns CallRuns if the
+// call has no outcome by then.
+func (c *Calls) Wait(ctx context.Context, id session.StepID, patience time.Duration) (CallResult, error) {
+	c.mu.Lock()
+	r := c.known[id]
+	c.mu.Unlock()
+	if r == nil {
+		return c.Answered(ctx, id)
+	}
+	return c.await(ctx, id, r, patience)
+}
+
+// Stop ends the command of a call, and returns its outcome.
+func (c *Calls) Stop(ctx context.Context, id session.StepID) (CallResult, error) {
+	a, err := c.Answered(ctx, id)
+	if err != nil || a.Outcome != CallRuns {
+		return a, err
+	}
+	if err := command.Cancel(ctx, c.site.commandDir(c.named()), session.KeyOf(c.named(), id, 1).String()); err != nil {
+		return a, err
+	}
+	return c.Wait(ctx, id, stopping)
+}
+
+// stopping is how long Stop waits for the outcome. A command is killed 10 s after it was
+// asked to end.
+const stopping = 15 * time.Second
+
+// Record keeps a call that only read. It is durable with the next call that changes
+// something.
+func (c *Calls) Record(call Call, files []session.FileState) {
+	r := engine.ReadCall{Kind: call.Step.Kind, Files: files, Call: session.Call{Tool: call.Tool, Digest: call.Digest(), Label: c.site.Redactor.String(call.Step.Label())}}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.at != nil {
+		c.at.calls.Record(r)
+	} else {
+		c.unread = append(c.unread, r)
+	}
+}
+
+// Owed returns the calls whose answers the agent may not have seen, in the order of their
+// intents.
+func (c *Calls) Owed(ctx context.Context) ([]CallResult, error) {
+	var out []CallResult
+	var ops []*session.StepState
+	err := c.look(ctx, func(s *session.Session) {
+		for _, op := range s.Operations() {
+			state := *op
+			ops = append(ops, &state)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, op := range ops {
+		c.mu.Lock()
+		settled := c.settled[op.StepID]
+		c.mu.Unlock()
+		if settled {
+			continue
+		}
+		a, err := c.answer(ctx, op)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+// Answered returns the record of a call. It returns ErrUnknownID if there is none.
+func (c *Calls) Answered(ctx context.Context, id session.StepID) (CallResult, error) {
+	var op *session.StepState
+	err := c.look(ctx, func(s *session.Session) {
+		if found := s.At(id); found != nil {
+			state := *found
+			op = &state
+		}
+	})
+	if err == nil && op == nil && c.named() != "" {
+		op, err = c.settledOp(ctx, id)
+	}
+	if err == nil && op == nil {
+		err = &session.Error{Code: session.ErrUnknownID, Message: "the conversation has no operation " + id.Op}
+	}
+	if err != nil {
+		return CallResult{}, err
+	}
+	return c.answer(ctx, op)
+}
+
+// look calls read with the session. It does not call read before the session is made.
+// read must not keep any part of the session.
+func (c *Calls) look(ctx context.Context, read func(*session.Session)) error {
+	if at := c.present(); at != nil {
+		at.calls.Look(read)
+		return nil
+	}
+	id := c.named()
+	if id == "" {
+		return nil
+	}
+	sess, err := c.site.store.View(ctx, id)
+	if errors.Is(err, session.ErrUnknownID) {
+		return nil // its first call was refused
+	}
+	if err == nil {
+		read(sess)
+	}
+	return err
+}
+
+// settledOp finds a call that has left the projection. It reads the history.
+func (c *Calls) settledOp(ctx context.Context, id session.StepID) (op *session.StepState, err error) {
+	name := []byte(`"op":"` + id.Op + `"`)
+	for e, err := range c.site.events(ctx, c.named(), 0) {
+		if err != nil {
+			return nil, err
+		}
+		if !e.Type.OfOperation() || e.Type == session.OperationsSettled || !bytes.Contains(e.Content(), name) {
+			continue
+		}
+		if e.Type == session.OperationStarted {
+			op = &session.StepState{StepID: id, Status: session.InProgress, StartSeq: e.Seq, StartedUS: e.TimeUS}
+		}
+		if op == nil {
+			continue
+		}
+		if op.LastSeq = e.Seq; e.Type != session.OperationStarted {
+			op.EndedUS = e.TimeUS
+			op.Status = map[session.EventType]session.Status{
+				session.OperationCompleted: session.StepDone, session.OperationFailed: session.StepFailed, session.OperationUnknown: session.StepUncertain}[e.Type]
+		}
+	}
+	return op, nil
+}
+
+// answer reads the record of a call from its events.
+func (c *Calls) answer(ctx context.Context, op *session.StepState) (CallResult, error) {
+	var began session.OperationStartedData
+	if err := c.event(ctx, op.StartSeq, &began); err != nil {
+		return CallResult{}, err
+	}
+	a := CallResult{Op: op.StepID, Outcome: CallRuns, StartedUS: op.StartedUS, EndedUS: op.EndedUS}
+	if began.Call != nil {
+		a.Tool, a.Digest, a.Label = began.Call.Tool, began.Call.Digest, began.Call.Label
+	}
+	var err error
+	switch op.Status {
+	case session.StepDone:
+		var d session.OperationCompletedData
+		err = c.event(ctx, op.LastSeq, &d)
+		a.Outcome, a.Command, a.Files = CallDone, d.Command, d.Files
+	case session.StepFailed:
+		var d session.OperationFailedData
+		err = c.event(ctx, op.LastSeq, &d)
+		a.Outcome, a.Command, a.Files, a.Code, a.Message = CallFailed, d.Command, d.Files, d.Code, d.Message
+	case session.StepUncertain:
+		var d session.OperationUnknownData
+		err = c.event(ctx, op.LastSeq, &d)
+		a.Outcome, a.Command, a.Code, a.Message = CallUnknown, d.Command, session.ErrUncertain, d.Why
+	}
+	return a, err
+}
+
+// event decodes an event of the session.
+func (c *Calls) event(ctx context.Context, seq uint64, data any) error {
+	if at := c.present(); at != nil {
+		e, err := at.writer.Event(ctx, seq)
+		if err != nil {
+			return err
+		}
+		return e.Decode(data)
+	}
+	return c.site.eventAt(ctx, c.named(), seq, data)
+}
+
+// Since fills Changed with the files of the session that others changed after their last
+// receipt.
+func (c *Calls) Since(ctx context.Context, a *CallResult) error {
+	at := c.present()
+	if at == nil {
+		return nil
+	}
+	var files []session.FileState
+	at.calls.Look(func(s *session.Session) {
+		for _, f := range s.Files {
+			files = append(files, *f)
+		}
+	})
+	slices.SortFunc(files, func(a, b session.FileState) int { return bytes.Compare([]byte(a.Path), []byte(b.Path)) })
+	changed, _, err := c.root.Changes(ctx, files, nil, nil)
+	for _, f := range changed {
+		a.Changed = append(a.Changed, Difference{f, at.env.view(f)})
+	}
+	return err
+}
+
+// Output returns at most limit bytes of the output of a call from an offset, with secrets
+// masked. It works while the command runs. next is the offset of the following bytes, and
+// total the length so far.
+func (c *Calls) Output(ctx context.Context, id session.StepID, from int64, limit int) (text string, next, total int64, err error) {
+	a, err := c.Answered(ctx, id)
+	if err != nil {
+		return "", 0, 0, err
+	}
+	w := &window{from: from, limit: limit}
+	if a.Command == nil {
+		masked := c.site.Redactor.Stream(w)
+		_, err = command.Follow(ctx, c.site.commandDir(c.named()), session.KeyOf(c.named(), id, 1).String(), false, masked, masked)
+		err = errors.Join(err, masked.Close())
+	} else {
+		err = c.site.kept(ctx, a.Command, w, w)
+	}
+	if err != nil {
+		return "", 0, 0, fmt.Errorf("read the output of %s: %w", id.Op, err)
+	}
+	return string(w.kept), from + int64(len(w.kept)), w.at, nil
+}
+
+// window keeps the bytes of a stream from an offset.
+type window struct {
+	from  int64
+	limit int
+	at    int64
+	kept  []byte
+}
+
+// Write implements io.Writer.
+func (w *window) Write(b []byte) (int, error) {
+	n := len(b)
+	if skip := w.from - w.at; skip > 0 {
+		b = b[min(skip, int64(len(b))):]
+	}
+	w.at += int64(n)
+	w.kept = append(w.kept, b[:min(len(b), w.limit-len(w.kept))]...)
+	return n, nil
+}
+
+// Text reads an output of a command that a receipt holds.
+func (c *Calls) Text(ctx context.Context, o session.Output) (string, error) {
+	return c.site.content(ctx, o)
+}
+
+// Redactor masks secrets in what the agent gets.
+func (c *Calls) Redactor() *redact.Redactor { return c.site.Redactor }

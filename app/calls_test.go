@@ -1,0 +1,201 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// connected is an agent's connection to a site.
+type connected struct {
+	*Calls
+	t    *testing.T
+	site *Site
+}
+
+func connect(t *testing.T, dir string) connected {
+	t.Helper()
+	setup, err := setupForTest(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	site, err := Open(context.Background(), setup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := site.Converse(context.Background(), Agent{Client: "test"}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return connected{c, t, site}
+}
+
+func (c connected) close() {
+	c.t.Helper()
+	if err := errors.Join(c.Close(), c.site.Close()); err != nil {
+		c.t.Error(err)
+	}
+}
+
+func writeCall(path, content string) Call {
+	args, _ := json.Marshal(map[string]string{"path": path, "content": content})
+	return Call{Tool: "write_file", Arguments: string(args), Step: session.Step{ID: "call", Kind: session.KindWrite,
+		Changes: []session.Change{{Op: session.KindWrite, Path: path, Content: content}}}}
+}
+
+func runCall(script string) Call {
+	args, _ := json.Marshal(map[string]string{"command": script})
+	return Call{Tool: "run_command", Arguments: string(args), Step: session.Step{ID: "call", Kind: session.KindRun, Run: &session.Run{Shell: script}}}
+}
+
+func (c connected) do(call Call, want string) CallResult {
+	c.t.Helper()
+	got, err := c.Do(context.Background(), call, 20*time.Second)
+	if err != nil || got.Outcome != want {
+		c.t.Fatalf("%s %s: got %+v, %v, want %s", call.Tool, call.Arguments, got, err, want)
+	}
+	return got
+}
+
+func newWorkspace(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "ws"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// A call has its effect once, and its record outlives the connection until the agent has
+// seen the answer.
+func TestCallsOfAConversation(t *testing.T) {
+	dir := newWorkspace(t)
+	c := connect(t, dir)
+	c.do(writeCall("notes.txt", "one ${HOME}\n"), CallDone)
+	ran := c.do(runCall("echo line >> ledger; echo out; exit 3"), CallFailed)
+	if ran.Command == nil || ran.Command.Exit != 3 || ran.Command.Stdout.Text != "out\n" {
+		t.Errorf("command: got %+v, want exit 3 and its output", ran.Command)
+	}
+	if owed, err := c.Owed(context.Background()); err != nil || len(owed) != 2 {
+		t.Errorf("owed: got %v, %v, want two calls", owed, err)
+	}
+	c.Settle(session.CallID(session.CallsStep(), 1))
+	c.close()
+
+	c = connect(t, dir)
+	owed, err := c.Owed(context.Background())
+	if err != nil || len(owed) != 1 || owed[0].Digest != runCall("echo line >> ledger; echo out; exit 3").Digest() || owed[0].Command.Exit != 3 {
+		t.Errorf("owed on the next connection: got %+v, %v, want the command", owed, err)
+	}
+	c.do(writeCall("notes.txt", "two\n"), CallDone)
+	if first, err := c.Answered(context.Background(), session.CallID(session.CallsStep(), 1)); err != nil || first.Outcome != CallDone || first.Tool != "write_file" {
+		t.Errorf("the record of a settled call: got %+v, %v", first, err)
+	}
+	c.close()
+	content, _ := os.ReadFile(filepath.Join(dir, "ws", "notes.txt"))
+	ledger, _ := os.ReadFile(filepath.Join(dir, "ws", "ledger"))
+	if string(content) != "two\n" || string(ledger) != "line\n" {
+		t.Errorf("files: got %q and %q", content, ledger)
+	}
+	verified(t, dir)
+}
+
+func verified(t *testing.T, dir string) {
+	t.Helper()
+	setup, err := setupForTest(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	site, err := OpenRead(context.Background(), setup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer site.Close()
+	report, err := site.store.Verify(context.Background(), "")
+	if err != nil || len(report.Problems) > 0 {
+		t.Errorf("verify: got %+v, %v, want no problem", report.Problems, err)
+	}
+}
+
+// A call that cannot begin is refused and leaves no event.
+func TestCallRefused(t *testing.T) {
+	c := connect(t, newWorkspace(t))
+	defer c.close()
+	c.do(writeCall("a", "x"), CallDone)
+	before := c.present().writer.Session().LastSeq
+	edit := Call{Tool: "edit_file", Step: session.Step{ID: "call", Kind: session.KindEdit, Changes: []session.Change{{Op: session.KindEdit, Path: "a", Old: "y", New: "z"}}}}
+	if _, err := c.Do(context.Background(), edit, time.Second); err == nil || !strings.Contains(err.Error(), "nothing was changed") {
+		t.Errorf("edit that matches never: got %v, want a refusal", err)
+	}
+	if _, err := c.Do(context.Background(), writeCall("../b", "x"), time.Second); session.CodeOf(err) != session.ErrEscape {
+		t.Errorf("path outside: got %v, want %s", err, session.ErrEscape)
+	}
+	if after := c.present().writer.Session().LastSeq; after != before {
+		t.Errorf("events: got %d, want none after seq %d", after-before, before)
+	}
+}
+
+// A command that outlasts the patience runs on, also without the connection. The next
+// connection gets its result.
+func TestCallOutlastsItsConnection(t *testing.T) {
+	dir := newWorkspace(t)
+	c := connect(t, dir)
+	got, err := c.Do(context.Background(), runCall("echo begin; until test -e stop; do sleep 0.02; done; echo end >> ledger"), 300*time.Millisecond)
+	if err != nil || got.Outcome != CallRuns {
+		t.Fatalf("a long command: got %+v, %v, want %s", got, err, CallRuns)
+	}
+	if text, _, _, err := c.Output(context.Background(), got.Op, 0, 100); err != nil || text != "begin\n" {
+		t.Errorf("its output so far: got %q, %v", text, err)
+	}
+	c.close()
+	c = connect(t, dir)
+	if owed, err := c.Owed(context.Background()); err != nil || len(owed) != 1 || owed[0].Outcome != CallRuns {
+		t.Errorf("owed: got %+v, %v, want the running command", owed, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "ws", "stop"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err = c.Wait(context.Background(), got.Op, 20*time.Second); err != nil || got.Outcome != CallDone {
+		t.Errorf("its result: got %+v, %v, want %s", got, err, CallDone)
+	}
+	c.close()
+	if ledger, _ := os.ReadFile(filepath.Join(dir, "ws", "ledger")); string(ledger) != "end\n" {
+		t.Errorf("ledger: got %q", ledger)
+	}
+	verified(t, dir)
+}
+
+// Calls run at once, and each has its own record.
+func TestManyCallsAtOnce(t *testing.T) {
+	dir := newWorkspace(t)
+	c := connect(t, dir)
+	defer c.close()
+	errs := make(chan error)
+	for i := range 20 {
+		go func() {
+			got, err := c.Do(context.Background(), runCall("echo x >> ledger"), 30*time.Second)
+			if i%2 == 0 {
+				got, err = c.Do(context.Background(), writeCall("same", "text"), 30*time.Second)
+			}
+			if err == nil && got.Outcome != CallDone {
+				err = errors.New(got.Outcome + " " + got.Message)
+			}
+			errs <- err
+		}()
+	}
+	for range 20 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	if ledger, _ := os.ReadFile(filepath.Join(dir, "ws", "ledger")); strings.Count(string(ledger), "x") != 20 {
+		t.Errorf("ledger: got %d lines, want 20", strings.Count(string(ledger), "x"))
+	}
+}
