@@ -180,7 +180,12 @@ func (s *Site) record(ctx context.Context, w *local.Writer, r session.Request) e
 	s.Learn(p)
 	sess := w.Session()
 	runner := command.NewRunner(command.Config{Dir: s.commandDir(sess.ID), Session: sess.ID, Epoch: sess.Epoch + 1, Now: s.Now})
-	seen, err := (&resume.Resumer{Journal: w, Plan: p, Commands: recordsOnly{runner}}).LookAtCommands(ctx)
+	look := &resume.Resumer{Journal: w, Plan: p, Commands: recordsOnly{runner}}
+	seen, err := look.LookAtCommands(ctx)
+	if err != nil {
+		return err
+	}
+	ops, err := look.Operations(ctx, w.Work)
 	if err != nil {
 		return err
 	}
@@ -197,7 +202,7 @@ func (s *Site) record(ctx context.Context, w *local.Writer, r session.Request) e
 		root.Redact = s.Redactor.String
 		e.Files = root
 	}
-	return e.Cancel(ctx, next, r)
+	return e.Cancel(ctx, next, r, ops...)
 }
 
 // forgetOver removes the raw outputs of a session that is over. No receipt will mask and
@@ -213,7 +218,14 @@ func (s *Site) forgetOver(ctx context.Context, id session.ID) error {
 // halfway warns of the files that a step in progress has already changed. They stay as
 // they are.
 func (s *Site) halfway(ctx context.Context, sess *session.Session) (warnings []string) {
-	for id, st := range sess.Steps {
+	for _, all := range []map[session.StepID]*session.StepState{sess.Steps, sess.Ops} {
+		warnings = append(warnings, s.halfDone(ctx, sess, all)...)
+	}
+	return warnings
+}
+
+func (s *Site) halfDone(ctx context.Context, sess *session.Session, all map[session.StepID]*session.StepState) (warnings []string) {
+	for id, st := range all {
 		if st.Status != session.InProgress {
 			continue
 		}

@@ -302,29 +302,36 @@ func (c *Calls) load(ctx context.Context, w *work) (err error) {
 	return err
 }
 
-// execute begins the epoch and continues the calls that were in progress.
-func (c *Calls) execute(ctx context.Context, at *acquired) error {
-	w := at.work
-	r := w.resumer(at.env, at.runner, asking{w.door, Origin{}, at.env.view}, func(session.Notice) {})
+// calls begins the next epoch of an agent's session. It returns the calls that were in
+// progress.
+func (w *work) calls(ctx context.Context, root *workspace.Root, runner *command.Runner, env environment) (*engine.Calls, []session.Item, error) {
+	r := w.resumer(env, runner, asking{w.door, Origin{}, env.view}, func(session.Notice) {})
 	r.Options.Validate, r.Options.OnChanges = false, resume.ChangesContinue // the agent is told what changed
 	ready, err := r.Resume(ctx)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	open, err := r.Operations(ctx, w.writer.Work)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	if err := w.fenceCommands(ctx, at.runner); err != nil {
-		return err
+	if err := w.fenceCommands(ctx, runner); err != nil {
+		return nil, nil, err
 	}
 	if s, id := w.writer.Session(), session.CallsStep(); s.Status(id) == session.Pending {
 		ready.Begin = append(ready.Begin, session.Draft{Type: session.StepStarted, Data: session.StepStartedData{
 			StepID: id, Kind: session.KindCalls, Key: session.KeyOf(s.ID, id, 1).String(), Attempt: 1, Digest: w.plan.Tasks[0].Steps[0].Digest(),
 		}})
 	}
-	e := w.engine(c.root, at.runner, at.env)
-	at.calls = e.Calls(ready.Next, ready.Begin...)
+	return w.engine(root, runner, env).Calls(ready.Next, ready.Begin...), open, nil
+}
+
+// execute begins the epoch and continues the calls that were in progress.
+func (c *Calls) execute(ctx context.Context, at *acquired) (err error) {
+	var open []session.Item
+	if at.calls, open, err = at.work.calls(ctx, c.root, at.runner, at.env); err != nil {
+		return err
+	}
 	c.carryOver(at)
 	c.mu.Lock()
 	c.at = at

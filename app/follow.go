@@ -1,9 +1,12 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -151,7 +154,8 @@ func (f *follower) watch(ctx context.Context) error {
 				return err
 			}
 		}
-		if seen = now; !running || f.facts.State().Terminal() {
+		waits := f.facts.Plan.Agent != nil // its agent may call again
+		if seen = now; !running && !waits || f.facts.State().Terminal() {
 			return nil
 		}
 		if err := f.attend(ctx); err != nil {
@@ -203,13 +207,13 @@ func (f *follower) commands(e session.Event, h *held) error {
 		return nil
 	}
 	switch e.Type {
-	case session.StepStarted:
+	case session.StepStarted, session.OperationStarted:
 		var d session.StepStartedData
 		if err := e.Decode(&d); err != nil || d.Kind != session.KindRun || h.Item == nil {
 			return err
 		}
 		f.open[d.StepID] = &attended{key: d.Key, item: *h.Item, atUS: e.TimeUS}
-	case session.StepCompleted, session.StepFailedEvent, session.StepUnknown:
+	case session.StepCompleted, session.StepFailedEvent, session.StepUnknown, session.OperationCompleted, session.OperationFailed, session.OperationUnknown:
 		var d struct {
 			session.StepID
 			Key     string                 `json:"key"`
@@ -279,17 +283,14 @@ func (f *follower) attend(ctx context.Context) error {
 	if _, err := f.store.View(ctx, f.sess.ID); err != nil { // reading the session teaches the redactor new secrets
 		return err
 	}
-	for _, it := range f.facts.Items { // in plan order
-		a := f.open[it.ID]
-		if a == nil {
-			continue
-		}
+	open := slices.SortedFunc(maps.Values(f.open), func(a, b *attended) int { return cmp.Compare(a.atUS, b.atUS) })
+	for _, a := range open {
+		it := a.item
 		if !a.told {
 			rec, err := f.records(f.sess.ID).Look(ctx, a.key)
 			if err != nil || rec.State != session.CommandRunning && rec.State != session.CommandUnattended {
 				continue
 			}
-			it = a.item
 			a.told, it.Action = true, session.ActionAttach
 			f.tell(session.Notice{Kind: session.NoticeStarted, TimeUS: a.atUS, Session: f.sess, Item: &it})
 		}

@@ -138,6 +138,8 @@ type attempt struct {
 	step   session.StepID
 	number int
 	key    string
+	// tool and label of a call of an agent
+	title, label string
 	// whether there is a receipt
 	over bool
 	// result in the receipt; nil if it has none
@@ -165,13 +167,17 @@ func (l *logs) read(ctx context.Context) error {
 
 func (l *logs) take(e session.Event) error {
 	switch e.Type {
-	case session.StepStarted:
+	case session.StepStarted, session.OperationStarted:
 		var d session.StepStartedData
 		if err := e.Decode(&d); err != nil || d.Kind != session.KindRun {
 			return err
 		}
-		l.attempts = append(l.attempts, &attempt{step: d.StepID, number: d.Attempt, key: d.Key})
-	case session.StepCompleted, session.StepFailedEvent, session.StepUnknown:
+		a := &attempt{step: d.StepID, number: d.Attempt, key: d.Key}
+		if d.Call != nil {
+			a.title, a.label = d.Call.Tool, l.site.Redactor.String(d.Call.Label)
+		}
+		l.attempts = append(l.attempts, a)
+	case session.StepCompleted, session.StepFailedEvent, session.StepUnknown, session.OperationCompleted, session.OperationFailed, session.OperationUnknown:
 		var d struct {
 			Key     string                 `json:"key"`
 			Command *session.CommandResult `json:"command"`
@@ -256,7 +262,7 @@ func (l *logs) sinks(a *attempt) sinks {
 		masked := l.site.Redactor.Stream(l.to)
 		return sinks{stdout: masked, stderr: masked, close: masked.Close}
 	}
-	it, out := l.items[a.step], l.site.liveOutputs(l.id, l.Tell)
+	it, out := l.item(a), l.site.liveOutputs(l.id, l.Tell)
 	if it.Action, it.Attempt = session.ActionExecute, a.number; a.number > 1 {
 		it.Action = session.ActionRetry
 	}
@@ -266,6 +272,14 @@ func (l *logs) sinks(a *attempt) sinks {
 	}
 	stdout.unwatched, stderr.unwatched = math.MaxInt64, math.MaxInt64
 	return sinks{stdout, stderr, []*liveLines{stdout, stderr}, func() error { return errors.Join(stdout.close(), stderr.close()) }}
+}
+
+// item returns the item of a's step. A call of an agent is not in the plan.
+func (l *logs) item(a *attempt) session.Item {
+	if it, known := l.items[a.step]; known {
+		return it
+	}
+	return session.Item{ID: a.step, Title: a.title, Label: a.label, Kind: session.KindRun}
 }
 
 // follow copies the output of a's command, and with Follow also its later output.

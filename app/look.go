@@ -20,6 +20,9 @@ type Row struct {
 	Running bool
 }
 
+// Waits reports whether the session is that of an agent, and no call runs.
+func (r Row) Waits() bool { return r.Calls > 0 && !r.Running && underWay(r.State) }
+
 // Position is a place in a plan. Its numbers count from 1. The zero value is no place.
 type Position struct {
 	Task int
@@ -43,7 +46,7 @@ func (s *Site) List(ctx context.Context, all bool) ([]Row, error) {
 }
 
 // Resumable keeps the rows that a resume would take. It drops sessions that run, are
-// over, or were continued elsewhere.
+// over, belong to an agent, or were continued elsewhere.
 func (s *Site) Resumable(ctx context.Context, rows []Row) ([]Row, error) {
 	elsewhere := map[session.ID]bool{}
 	if s.Settings.Config.Sync.URL != "" {
@@ -55,7 +58,7 @@ func (s *Site) Resumable(ctx context.Context, rows []Row) ([]Row, error) {
 			elsewhere[l.Session] = forked(l.Session, l.State, l.Reason) != nil
 		}
 	}
-	return slices.DeleteFunc(rows, func(r Row) bool { return r.State.Terminal() || r.Running || elsewhere[r.ID] }), nil
+	return slices.DeleteFunc(rows, func(r Row) bool { return r.State.Terminal() || r.Running || r.Calls > 0 || elsewhere[r.ID] }), nil
 }
 
 // Asks reports whether a session has a question without an answer. The question stays

@@ -55,11 +55,12 @@ func (s *Site) status(ctx context.Context, sess *session.Session, p *session.Pla
 	v = Status{Row: s.row(summary(sess)), Detail: sess.Detail, At: stands(sess, p, next)}
 	if v.Running {
 		for _, it := range next.Items {
-			if st := sess.Steps[it.ID]; st != nil && st.Status == session.InProgress {
+			if st := sess.Steps[it.ID]; st != nil && st.Status == session.InProgress && it.Kind != session.KindCalls {
 				it.Took = max(0, s.Now().Sub(time.UnixMicro(st.StartedUS)))
 				v.Executes = append(v.Executes, it)
 			}
 		}
+		v.Executes = append(v.Executes, s.callsNow(ctx, sess)...)
 		if h, held, err := lock.Read(s.lockFile(id)); err == nil && held { // the holder may have ended since
 			v.Holder, v.Notes = &h, holderNotes(h)
 		}
@@ -86,6 +87,7 @@ func (s *Site) status(ctx context.Context, sess *session.Session, p *session.Pla
 	v.Notes = append(v.Notes, requestNotes(asked, v.Running)...)
 	switch {
 	case s.notForked(ctx, id) != nil: // a resume would be refused; Delivery has the next step
+	case p.Agent != nil: // its agent continues it
 	case !v.Running:
 		v.Next = nextHint(sess, p, next)
 	case sess.State == session.AwaitingApproval && asksFirst(sess, next) && len(asked) == 0:

@@ -251,6 +251,9 @@ func (w *work) prepare(ctx context.Context, again <-chan struct{}) (session.Resu
 	w.writer.Warm()
 	runner := w.runner()
 	defer runner.Close()
+	if w.plan.Agent != nil {
+		return w.settleCalls(ctx, root, runner)
+	}
 	if w.runsNext() {
 		runner.Warm()
 	}

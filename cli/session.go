@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,8 +14,8 @@ import (
 )
 
 func (i *Invocation) sessionCommand() *cobra.Command {
-	c := Group("session", "List, show, cancel and explain sessions",
-		i.listCommand(), i.showCommand(), i.historyCommand(), i.cancelCommand(), i.unlockCommand(), i.exportCommand())
+	c := Group("session", "List, show, end and explain sessions",
+		i.listCommand(), i.showCommand(), i.historyCommand(), i.cancelCommand(), i.completeCommand(), i.unlockCommand(), i.exportCommand())
 	for _, sub := range c.Commands() {
 		c.SuggestFor = append(c.SuggestFor, sub.Name())
 	}
@@ -103,6 +104,20 @@ func (i *Invocation) showCommand() *cobra.Command {
 				return err
 			}
 			return i.Page().Show(d)
+		}),
+	}
+}
+
+func (i *Invocation) completeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "complete [ID]", Short: "Complete the session of an agent", Args: cobra.MaximumNArgs(1), ValidArgsFunction: i.completeSession(openSession),
+		Long: "Complete the session of an agent. The agent's next connection begins another session. A session that executes a plan ends with its plan.",
+		RunE: i.with(app.Open, func(ctx context.Context, s *app.Site, args []string) error {
+			sess, err := s.Complete(ctx, strings.Join(args, ""), whoAmI())
+			if err != nil {
+				return err
+			}
+			return i.tell("complete", app.Decision{Session: sess, Recorded: true}, "session "+sess.Short+" is completed")
 		}),
 	}
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -13,10 +14,11 @@ import (
 //
 // It takes the recorded result of a command that has ended, and first terminates one that
 // runs. It records an outcome that it cannot find out as unknown. request is the request
-// to answer; its ID is 0 for none. Files may be nil if the workspace is gone.
-func (e *Engine) Cancel(ctx context.Context, next session.Continuation, request session.Request) error {
+// to answer; its ID is 0 for none. ops are the operations in progress. Files may be nil if
+// the workspace is gone.
+func (e *Engine) Cancel(ctx context.Context, next session.Continuation, request session.Request, ops ...session.Item) error {
 	e.begins(next, nil)
-	return e.newBranch().cancel(ctx, request)
+	return e.newBranch().cancel(ctx, request, ops...)
 }
 
 // cancelled is Cancel for the process that executes the session, after all branches have
@@ -33,9 +35,9 @@ func (b *branch) cancelled(ctx context.Context, r session.Request) (*stop, error
 	return cancelled(r.By, r.Reason), nil
 }
 
-func (b *branch) cancel(ctx context.Context, r session.Request) error {
+func (b *branch) cancel(ctx context.Context, r session.Request, ops ...session.Item) error {
 	ctx = context.WithoutCancel(ctx)
-	for _, it := range b.next.Items {
+	for _, it := range slices.Concat(ops, b.next.Items) {
 		st := b.book.step(it.ID)
 		if st.Status != session.InProgress {
 			continue

@@ -8,7 +8,8 @@ import (
 )
 
 // Operations returns an item for each operation of the session that was in progress, in
-// the order of the intents. work reads the step of a call. Nothing is changed.
+// the order of the intents. work reads the step of a call. A caller that executes nothing
+// leaves r.Files nil. Nothing is changed.
 func (r *Resumer) Operations(ctx context.Context, work func(context.Context, session.BlobRef) (*session.Step, error)) ([]session.Item, error) {
 	var items []session.Item
 	for _, op := range r.Journal.Session().Operations() {

@@ -182,9 +182,11 @@ func (r *Resumer) observe(ctx context.Context, s *session.Session) (map[session.
 // observed inspects the attempt that d began.
 func (r *Resumer) observed(ctx context.Context, s *session.Session, d session.StepStartedData) (found Seen, err error) {
 	switch {
+	case d.Kind == session.KindRun && r.Files == nil:
+		found.Record, err = r.lookOnly(ctx, s, d.Key)
 	case d.Kind == session.KindRun:
 		found.Record, err = r.look(ctx, s, d.Key)
-	case len(d.Files) > 0:
+	case len(d.Files) > 0 && r.Files != nil:
 		found.Progress, found.Foreign, err = r.Files.Inspect(ctx, d.Key, d.Files)
 		err = r.inTheWay(s, err)
 		found.Files = d.Files
@@ -200,13 +202,7 @@ func (r *Resumer) LookAtCommands(ctx context.Context) (map[session.StepID]Seen, 
 	s, seen := r.Journal.Session(), map[session.StepID]Seen{}
 	for id, step := range r.Plan.All() {
 		if st := s.Steps[id]; step.Kind == session.KindRun && st != nil && st.Status == session.InProgress {
-			rec, err := r.look(ctx, s, st.Key)
-			switch {
-			case errors.Is(err, session.ErrCorrupt):
-				rec, err = session.CommandRecord{State: session.CommandUnknown, Why: "its record is damaged"}, nil
-			case errors.Is(err, session.ErrLocked): // The supervisor has the record.
-				rec, err = session.CommandRecord{State: session.CommandUnknown, Why: "its supervisor does not answer"}, nil
-			}
+			rec, err := r.lookOnly(ctx, s, st.Key)
 			if err != nil {
 				return nil, err
 			}
@@ -214,6 +210,19 @@ func (r *Resumer) LookAtCommands(ctx context.Context) (map[session.StepID]Seen, 
 		}
 	}
 	return seen, nil
+}
+
+// lookOnly is look for a caller that executes nothing. A record that cannot be read is an
+// unknown outcome.
+func (r *Resumer) lookOnly(ctx context.Context, s *session.Session, key string) (session.CommandRecord, error) {
+	rec, err := r.look(ctx, s, key)
+	switch {
+	case errors.Is(err, session.ErrCorrupt):
+		rec, err = session.CommandRecord{State: session.CommandUnknown, Why: "its record is damaged"}, nil
+	case errors.Is(err, session.ErrLocked): // The supervisor has the record.
+		rec, err = session.CommandRecord{State: session.CommandUnknown, Why: "its supervisor does not answer"}, nil
+	}
+	return rec, err
 }
 
 // inTheWay converts an error of Inspect to ErrEnvironment if a directory, a link or a

@@ -39,10 +39,13 @@ func (p Page) List(rows []app.Row, workspaces bool) error {
 }
 
 // stateWord returns the state of a session in one word. It is INTERRUPTED when the
-// process of the session was killed.
+// process of the session was killed. It is WAITING when an agent may call again.
 func stateWord(r app.Row) string {
-	if r.Interrupted {
+	switch {
+	case r.Interrupted:
 		return "INTERRUPTED"
+	case r.Waits():
+		return "WAITING"
 	}
 	return upper(r.State)
 }
@@ -110,11 +113,13 @@ type rowJSON struct {
 	Tasks       int            `json:"tasks"`
 	Steps       int            `json:"steps"`
 	Done        int            `json:"done"`
-	Epoch       uint64         `json:"epoch"`
-	LastSeq     uint64         `json:"last_seq"`
-	Projected   *uint64        `json:"projected_seq,omitempty"`
-	Pending     *uint64        `json:"events_pending,omitempty"`
-	Forked      *bool          `json:"forked,omitempty"`
+	// Calls is above 0 for the session of an agent.
+	Calls     int     `json:"calls"`
+	Epoch     uint64  `json:"epoch"`
+	LastSeq   uint64  `json:"last_seq"`
+	Projected *uint64 `json:"projected_seq,omitempty"`
+	Pending   *uint64 `json:"events_pending,omitempty"`
+	Forked    *bool   `json:"forked,omitempty"`
 	// CreatedAt is null until the server has projected the session.
 	CreatedAt *string `json:"created_at"`
 	// UpdatedAt is null until the server has projected the session.
@@ -125,7 +130,7 @@ type rowJSON struct {
 func newSummaryJSON(s session.Summary) rowJSON {
 	return rowJSON{
 		ID: s.ID, ShortID: s.Short, State: s.State, Reason: s.Reason, Task: s.Task, Workspace: s.Workspace,
-		Tasks: s.Tasks, Steps: s.Steps, Done: s.Done, Epoch: s.Epoch, LastSeq: s.LastSeq,
+		Tasks: s.Tasks, Steps: s.Steps, Done: s.Done, Calls: s.Calls, Epoch: s.Epoch, LastSeq: s.LastSeq,
 		CreatedAt: stampUS(s.CreatedUS), UpdatedAt: stampUS(s.UpdatedUS),
 	}
 }

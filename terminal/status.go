@@ -138,6 +138,8 @@ func stateLine(r app.Row) string {
 	switch {
 	case r.Interrupted:
 		return s + " (interrupted)"
+	case r.Waits():
+		return s + " (waits for its client)"
 	case r.Reason != "":
 		return s + " (" + Clean(string(r.Reason)) + ")"
 	}
