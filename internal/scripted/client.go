@@ -1,0 +1,370 @@
+package scripted
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Config is the configuration of a client. It is stored as config.json in the client's
+// directory.
+type Config struct {
+	// Server is the command line of the server of tools.
+	Server []string `json:"server"`
+	// Workspace is the working directory of the server.
+	Workspace string `json:"workspace"`
+	// Forget is how much of the end of its transcript a client loses when it is killed.
+	Forget time.Duration `json:"forget"`
+	// Cut makes the client kill itself after so many bytes of its answers; 0 means never.
+	Cut int `json:"cut"`
+	// Pause is the time between two calls.
+	Pause time.Duration `json:"pause"`
+}
+
+// Entry is one line of the transcript: the result of a call.
+type Entry struct {
+	Call    int       `json:"call"`
+	At      time.Time `json:"at"`
+	Outcome string    `json:"outcome"`
+	// Recovered says that the server answered from its record.
+	Recovered bool   `json:"recovered"`
+	Text      string `json:"text"`
+	// Told and Unknown count these answers before the result.
+	Told    int `json:"told"`
+	Unknown int `json:"unknown"`
+}
+
+// Switch is the first argument of a program that acts as a client. The next one is the
+// client's directory.
+const Switch = "scripted-client"
+
+// Main acts as a client and exits, if the arguments of this program say so. Otherwise it
+// returns.
+func Main() {
+	if len(os.Args) != 3 || os.Args[1] != Switch {
+		return
+	}
+	if err := play(os.Args[2]); err != nil {
+		fmt.Fprintln(os.Stderr, "client:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// client is one process of the agent.
+type client struct {
+	Config
+	dir    string
+	script []Call
+	// bytes of answers that were read
+	read int
+
+	server *exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Reader
+	id     int
+	lives  int
+}
+
+// maxServers is how often a client starts its server again.
+const maxServers = 8
+
+func play(dir string) error {
+	c := &client{dir: dir, script: Script()}
+	raw, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	if err == nil {
+		err = json.Unmarshal(raw, &c.Config)
+	}
+	if err != nil {
+		return err
+	}
+	done, err := c.remember()
+	if err != nil {
+		return err
+	}
+	for i := range c.script {
+		if done[i] {
+			continue
+		}
+		e, err := c.carryOut(i)
+		if err != nil {
+			return fmt.Errorf("call %d: %w", i+1, err)
+		}
+		if err := c.note(e); err != nil {
+			return err
+		}
+		time.Sleep(c.Pause)
+	}
+	return c.close()
+}
+
+// remember reads the transcript and drops the entries that a kill made it forget.
+func (c *client) remember() (map[int]bool, error) {
+	entries, err := Transcript(c.dir)
+	if err != nil {
+		return nil, err
+	}
+	killed := time.Time{}
+	if raw, err := os.ReadFile(filepath.Join(c.dir, "killed")); err == nil {
+		if killed, err = time.Parse(time.RFC3339Nano, string(raw)); err != nil {
+			return nil, err
+		}
+	}
+	done := map[int]bool{}
+	var kept []Entry
+	for _, e := range entries {
+		if !killed.IsZero() && e.At.After(killed.Add(-c.Forget)) && c.Forget > 0 {
+			continue
+		}
+		done[e.Call] = true
+		kept = append(kept, e)
+	}
+	if len(kept) == len(entries) {
+		return done, nil
+	}
+	var b strings.Builder
+	for _, e := range kept {
+		raw, err := json.Marshal(e)
+		if err != nil {
+			return nil, err
+		}
+		b.Write(append(raw, '\n'))
+	}
+	return done, os.WriteFile(filepath.Join(c.dir, "transcript"), []byte(b.String()), 0o600)
+}
+
+// Transcript reads the transcript of a client. It drops a line that a kill cut.
+func Transcript(dir string) (out []Entry, err error) {
+	raw, err := os.ReadFile(filepath.Join(dir, "transcript"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	for line := range strings.Lines(string(raw)) {
+		var e Entry
+		if strings.HasSuffix(line, "\n") && json.Unmarshal([]byte(line), &e) == nil {
+			out = append(out, e)
+		}
+	}
+	return out, err
+}
+
+func (c *client) note(e Entry) error {
+	raw, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(c.dir, "transcript"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(raw, '\n'))
+	return errors.Join(err, f.Close())
+}
+
+// answer is the result of a call of a tool.
+type answer struct {
+	Content []struct {
+		Text string `json:"text"`
+	} `json:"content"`
+	IsError    bool `json:"isError"`
+	Structured struct {
+		Outcome   string `json:"outcome"`
+		Recovered bool   `json:"recovered"`
+		Handle    string `json:"handle"`
+		Code      string `json:"code"`
+		Retryable bool   `json:"retryable"`
+	} `json:"structuredContent"`
+}
+
+func (a answer) text() string {
+	var b strings.Builder
+	for _, c := range a.Content {
+		b.WriteString(c.Text)
+	}
+	return b.String()
+}
+
+// carryOut makes a call until it has a result.
+func (c *client) carryOut(i int) (Entry, error) {
+	want, e := c.script[i], Entry{Call: i}
+	tool, args := want.Tool, want.Args
+	for range 100 {
+		a, err := c.tool(tool, args)
+		if err != nil {
+			if err = c.again(err); err != nil {
+				return e, err
+			}
+			tool, args = want.Tool, want.Args
+			continue
+		}
+		switch s := a.Structured; {
+		case s.Outcome == "told":
+			e.Told++
+			continue
+		case s.Outcome == "running" && want.Stops:
+			tool, args = "stop_command", map[string]any{"handle": s.Handle}
+			continue
+		case s.Outcome == "running":
+			tool, args = "wait_command", map[string]any{"handle": s.Handle}
+			continue
+		case s.Outcome == "unknown":
+			e.Unknown++
+			if c.inLedger(want.Mark) { // a person looks, and knows that it happened
+				e.At, e.Outcome, e.Text = time.Now(), s.Outcome, a.text()
+				return e, nil
+			}
+			tool, args = want.Tool, map[string]any{"fresh": true}
+			for name, value := range want.Args {
+				args[name] = value
+			}
+			continue
+		case s.Retryable:
+			time.Sleep(20 * time.Millisecond)
+			continue
+		case a.IsError && s.Outcome == "":
+			return e, fmt.Errorf("%s %v: %s", tool, args, a.text())
+		case (s.Outcome == "failed") != want.Fails:
+			return e, fmt.Errorf("%s %v: %s: %s", tool, args, s.Outcome, a.text())
+		default:
+			e.At, e.Outcome, e.Recovered, e.Text = time.Now(), s.Outcome, s.Recovered, a.text()
+			return e, nil
+		}
+	}
+	return e, errors.New("it has no result after 100 requests")
+}
+
+func (c *client) inLedger(mark string) bool {
+	raw, _ := os.ReadFile(filepath.Join(c.Workspace, ledger))
+	return mark != "" && strings.Contains(string(raw), mark+" ")
+}
+
+// again starts the server again after its end, which err found.
+func (c *client) again(err error) error {
+	if c.server != nil {
+		_ = c.in.Close()
+		_ = c.server.Wait() // its end is the reason
+		c.server = nil
+	}
+	if c.lives++; c.lives > maxServers {
+		return err
+	}
+	return nil
+}
+
+// tool calls a tool, and starts the server first if none runs.
+func (c *client) tool(name string, args map[string]any) (a answer, err error) {
+	if c.server == nil {
+		if err := c.start(); err != nil {
+			return a, err
+		}
+	}
+	err = c.request("tools/call", map[string]any{"name": name, "arguments": args}, &a)
+	return a, err
+}
+
+func (c *client) start() error {
+	c.server = exec.Command(c.Server[0], c.Server[1:]...)
+	c.server.Dir, c.server.Stderr = c.Workspace, os.Stderr
+	c.server.SysProcAttr = &syscall.SysProcAttr{Setpgid: false}
+	var err error
+	if c.in, err = c.server.StdinPipe(); err != nil {
+		return err
+	}
+	out, err := c.server.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	c.out = bufio.NewReader(&cut{c, out})
+	if err := c.server.Start(); err != nil {
+		return err
+	}
+	var ignored json.RawMessage
+	err = c.request("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "scripted", "version": "1"}}, &ignored)
+	if err != nil {
+		return err
+	}
+	return c.send(map[string]any{"jsonrpc": "2.0", "method": "notifications/initialized"})
+}
+
+// cut kills the client in the middle of an answer.
+type cut struct {
+	c    *client
+	from io.Reader
+}
+
+// Read implements io.Reader.
+func (r *cut) Read(b []byte) (int, error) {
+	if at := r.c.Cut; at > 0 && r.c.read+len(b) >= at {
+		if r.c.read >= at {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+		b = b[:max(1, at-r.c.read)]
+	}
+	n, err := r.from.Read(b)
+	r.c.read += n
+	return n, err
+}
+
+func (c *client) send(message map[string]any) error {
+	raw, err := json.Marshal(message)
+	if err == nil {
+		_, err = c.in.Write(append(raw, '\n'))
+	}
+	return err
+}
+
+// request sends a request and reads its answer. It ignores notifications, and answers
+// requests of the server with an error.
+func (c *client) request(method string, params any, result any) error {
+	c.id++
+	if err := c.send(map[string]any{"jsonrpc": "2.0", "id": c.id, "method": method, "params": params}); err != nil {
+		return err
+	}
+	for {
+		line, err := c.out.ReadBytes('\n')
+		if err != nil {
+			return fmt.Errorf("the server ended: %w", err)
+		}
+		var m struct {
+			ID     *int            `json:"id"`
+			Method string          `json:"method"`
+			Result json.RawMessage `json:"result"`
+			Error  json.RawMessage `json:"error"`
+		}
+		if err := json.Unmarshal(line, &m); err != nil {
+			return fmt.Errorf("the server wrote %q: %w", line, err)
+		}
+		switch {
+		case m.Method != "" && m.ID != nil:
+			if err := c.send(map[string]any{"jsonrpc": "2.0", "id": *m.ID, "error": map[string]any{"code": -32601, "message": "not supported"}}); err != nil {
+				return err
+			}
+		case m.ID == nil || *m.ID != c.id:
+		case m.Error != nil:
+			return &refused{string(m.Error)}
+		default:
+			return json.Unmarshal(m.Result, result)
+		}
+	}
+}
+
+// refused is an error of the protocol, which ends the script.
+type refused struct{ text string }
+
+// Error implements error.
+func (r *refused) Error() string { return "the server refused the request: " + r.text }
+
+func (c *client) close() error {
+	if c.server == nil {
+		return nil
+	}
+	return errors.Join(c.in.Close(), c.server.Wait())
+}
