@@ -11,7 +11,7 @@ import (
 	"io/fs"
 )
 
-//go:embed sqlite/*.sql postgres/*.sql postgres/prepare/roles.sql
+//go:embed sqlite/*.sql postgres/*.sql postgres/prepare/roles.sql postgres/install/projection.sql
 var files embed.FS
 
 // SQLiteVersion is the schema version that this program knows. The store keeps its own
@@ -31,8 +31,15 @@ func Postgres() fs.FS { return folder("postgres") }
 // PostgresRoles returns the SQL that must run before the server's first migration. It
 // may run before every migration. It is separate because roles belong to a cluster, not
 // to a database.
-func PostgresRoles() string {
-	b, err := files.ReadFile("postgres/prepare/roles.sql")
+func PostgresRoles() string { return text("postgres/prepare/roles.sql") }
+
+// PostgresProjection returns the SQL that installs the functions which fill the typed
+// tables. It must run in one transaction after every migration, also when the schema is
+// up to date. So a server knows the event types of the last program that migrated it.
+func PostgresProjection() string { return text("postgres/install/projection.sql") }
+
+func text(name string) string {
+	b, err := files.ReadFile(name)
 	if err != nil {
 		panic("migrations: the embedded file must be there: " + err.Error())
 	}

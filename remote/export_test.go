@@ -8,17 +8,24 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/acode-dev/acode/migrations"
 	"github.com/acode-dev/acode/session"
 )
 
 // MigrateTo is Migrate with other files, of which the last has this version.
 func MigrateTo(ctx context.Context, o Options, files fs.FS, version int) (Migrated, error) {
-	return migrateTo(ctx, o, schema{files, version}, nil)
+	return migrateTo(ctx, o, schema{files, version, migrations.PostgresProjection()}, nil)
+}
+
+// Install is Migrate with other projection functions.
+func Install(ctx context.Context, o Options, projection string) error {
+	_, err := migrateTo(ctx, o, schema{migrations.Postgres(), migrations.PostgresVersion, projection}, nil)
+	return err
 }
 
 // ShowPending writes the SQL that MigrateTo would run.
 func ShowPending(ctx context.Context, o Options, files fs.FS, version int, w io.Writer) (Migrated, error) {
-	return migrateTo(ctx, o, schema{files, version}, w)
+	return migrateTo(ctx, o, schema{files, version, migrations.PostgresProjection()}, w)
 }
 
 // Classify returns err as a fault.

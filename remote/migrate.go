@@ -27,16 +27,18 @@ type Migrated struct {
 }
 
 // Migrate brings the server's schema to the version of this program, in one transaction
-// per migration. Two calls at once wait for one another. With a dryRun it writes the SQL
-// there and changes nothing. A newer server stays as it is: session.ErrRemoteOld.
+// per migration. Then it installs this program's projection functions, always. Two calls
+// at once wait for one another. With a dryRun it writes the SQL there and changes nothing.
+// A newer server stays as it is: session.ErrRemoteOld.
 func Migrate(ctx context.Context, o Options, dryRun io.Writer) (Migrated, error) {
-	return migrateTo(ctx, o, schema{migrations.Postgres(), migrations.PostgresVersion}, dryRun)
+	return migrateTo(ctx, o, schema{migrations.Postgres(), migrations.PostgresVersion, migrations.PostgresProjection()}, dryRun)
 }
 
 // schema is the target of a migration.
 type schema struct {
-	files   fs.FS
-	version int
+	files      fs.FS
+	version    int
+	projection string
 }
 
 func migrateTo(ctx context.Context, o Options, want schema, dryRun io.Writer) (Migrated, error) {
@@ -53,12 +55,12 @@ func (a *admin) migrate(ctx context.Context, want schema, dryRun io.Writer) (Mig
 	var m Migrated
 	// The lock belongs to a transaction, not to a session, and goose uses another
 	// connection. Through a pooler a session's lock would stay with a connection that
-	// other clients get.
-	tx, err := a.conn.Begin(ctx)
+	// other clients get. A later statement of it must see the migrations.
+	tx, err := a.conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 	if err != nil {
 		return m, err
 	}
-	// it changed nothing
+	// It has no effect after the commit.
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
 	const lock = `SELECT set_config('idle_in_transaction_session_timeout', '0', true), pg_advisory_xact_lock(hashtextextended('acode.migrate', 0))::text`
 	if _, err := tx.Exec(ctx, lock); err != nil {
@@ -73,9 +75,15 @@ func (a *admin) migrate(ctx context.Context, want schema, dryRun io.Writer) (Mig
 		return m, &session.Error{Code: session.ErrRemoteOld, Next: session.Words("use the version of acode that migrated it, or a newer one"),
 			Message: fmt.Sprintf("the server's schema is version %d and this program knows %d; nothing was changed", m.From, want.version)}
 	case dryRun != nil:
-		return m, printPending(dryRun, want.files, m.From)
+		return m, printPending(dryRun, want, m.From)
 	}
-	return m, a.up(ctx, want.files)
+	if err := a.up(ctx, want.files); err != nil {
+		return m, err
+	}
+	if _, err := tx.Exec(ctx, want.projection); err != nil {
+		return m, fmt.Errorf("install the projection functions: %w", err)
+	}
+	return m, tx.Commit(ctx)
 }
 
 // version returns the schema's version, or 0 if there is no schema.
@@ -107,9 +115,10 @@ func (a *admin) up(ctx context.Context, files fs.FS) error {
 	return err
 }
 
-// printPending writes the SQL of the migrations above version from.
-func printPending(w io.Writer, files fs.FS, from int) error {
-	names, err := fs.Glob(files, "*.sql")
+// printPending writes the SQL of the migrations above version from, and of the projection
+// functions.
+func printPending(w io.Writer, want schema, from int) error {
+	names, err := fs.Glob(want.files, "*.sql")
 	if err != nil {
 		return err
 	}
@@ -119,7 +128,7 @@ func printPending(w io.Writer, files fs.FS, from int) error {
 		}
 	}
 	for _, name := range names[min(from, len(names)):] {
-		b, err := fs.ReadFile(files, name)
+		b, err := fs.ReadFile(want.files, name)
 		if err != nil {
 			return err
 		}
@@ -127,7 +136,8 @@ func printPending(w io.Writer, files fs.FS, from int) error {
 			return err
 		}
 	}
-	return nil
+	_, err = fmt.Fprintf(w, "-- projection functions\n%s\n", want.projection)
+	return err
 }
 
 // admin is a connection for an administrator's commands.
