@@ -574,7 +574,7 @@ CREATE TABLE acode.p_steps (
     PRIMARY KEY (session_id, task, step)
 );
 
--- One attempt of one operation.
+-- One attempt of one operation. The operation main is the step itself.
 CREATE TABLE acode.p_tool_calls (
     session_id  uuid NOT NULL,
     task        text NOT NULL,
@@ -583,6 +583,8 @@ CREATE TABLE acode.p_tool_calls (
     attempt     bigint NOT NULL,
     key         text,
     kind        text,
+    tool        text, -- the name under which an agent called it
+    label       text,
     status      text NOT NULL,
     by          text,
     start_seq   bigint,
@@ -597,6 +599,7 @@ CREATE TABLE acode.p_tool_calls (
     stderr_bytes bigint,
     code        text,
     message     text,
+    settled     boolean NOT NULL DEFAULT false, -- the agent has surely seen the answer
     PRIMARY KEY (session_id, task, step, operation, attempt)
 );
 
@@ -607,6 +610,7 @@ CREATE TABLE acode.p_checkpoints (
     epoch      bigint NOT NULL,
     task       text,
     step       text,
+    op         text,
     why        text, -- the reason of a checkpoint without a receipt
     hash       bytea  NOT NULL,
     PRIMARY KEY (session_id, seq)
@@ -695,12 +699,19 @@ SELECT s.session_id, s.task, count(*) AS steps_begun, count(*) FILTER (WHERE s.s
 FROM acode.p_steps s GROUP BY s.session_id, s.task;
 
 CREATE VIEW acode_views.tool_calls AS
-SELECT c.session_id, c.task, c.step, c.operation, c.attempt, c.key, c.kind, c.status, c.by, acode_views.at(c.started_us) AS started_at,
+SELECT c.session_id, c.task, c.step, c.operation, c.attempt, c.key, c.kind, c.tool, c.label, c.status, c.by, acode_views.at(c.started_us) AS started_at,
     acode_views.at(c.ended_us) AS ended_at, c.duration_us, c.exit, c.signal, c.timed_out, c.stdout_bytes, c.stderr_bytes, c.code, c.message, c.start_seq, c.last_seq
 FROM acode.p_tool_calls c;
 
+-- The operations of steps that have many, each with its last attempt.
+CREATE VIEW acode_views.operations AS
+SELECT DISTINCT ON (c.session_id, c.task, c.step, c.operation) c.session_id, c.task, c.step, c.operation AS op, c.tool, c.label, c.kind, c.status, c.attempt,
+    acode_views.at(c.started_us) AS started_at, acode_views.at(c.ended_us) AS ended_at, c.code, c.message, c.settled, c.start_seq, c.last_seq
+FROM acode.p_tool_calls c WHERE c.operation <> 'main'
+ORDER BY c.session_id, c.task, c.step, c.operation, c.attempt DESC;
+
 CREATE VIEW acode_views.checkpoints AS
-SELECT k.session_id, k.seq, acode_views.at(k.time_us) AS taken_at, k.epoch, k.task, k.step, k.why, encode(k.hash, 'hex') AS hash
+SELECT k.session_id, k.seq, acode_views.at(k.time_us) AS taken_at, k.epoch, k.task, k.step, k.op, k.why, encode(k.hash, 'hex') AS hash
 FROM acode.p_checkpoints k;
 
 CREATE VIEW acode_views.approvals AS

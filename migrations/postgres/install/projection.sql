@@ -47,16 +47,20 @@ RETURN CASE WHEN t ~ '^-?[0-9]{1,18}$' THEN t::bigint END;
 CREATE OR REPLACE FUNCTION acode.as_name(t text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN left(coalesce(t, ''), 64);
 
--- project_call notes what an event says about an attempt of a step, and about the step.
--- A command can end before its receipt, and its clock may have been set back since it
--- began.
-CREATE OR REPLACE FUNCTION acode.project_call(p_session uuid, e record, j jsonb, p_status text) RETURNS void
+-- call_status returns the status of a step or an operation after an event of this type.
+CREATE OR REPLACE FUNCTION acode.call_status(p_type text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN p_type LIKE '%Started' THEN 'in_progress' WHEN p_type LIKE '%Completed' THEN 'completed'
+    WHEN p_type LIKE '%Failed' THEN 'failed' ELSE 'uncertain' END;
+
+-- project_call notes what an event says about an attempt of a step or of an operation of
+-- it, and about the step. A command can end before its receipt, and its clock may have
+-- been set back since it began.
+CREATE OR REPLACE FUNCTION acode.project_call(p_session uuid, e record, j jsonb, p_op text, p_status text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, acode, pg_temp AS $$
 DECLARE
     v_task    text := as_name(j ->> 'task');
     v_step    text := as_name(j ->> 'step');
     v_attempt bigint := coalesce(as_number(j ->> 'attempt'), 0);
-    v_op      text := as_name(split_part(split_part(j ->> 'key', ':', 3), '/', 3));
     v_started boolean := p_status = 'in_progress';
     r         jsonb := coalesce(j -> 'command', '{}');
     v_ended   bigint := CASE WHEN NOT v_started THEN least(e.time_us, as_number(j ->> 'ended_us')) END;
@@ -64,18 +68,22 @@ BEGIN
     IF v_task = '' AND v_step = '' THEN
         RETURN; -- its content is not on this server
     END IF;
-    INSERT INTO p_tool_calls AS c (session_id, task, step, operation, attempt, key, kind, status, by, start_seq, last_seq, started_us, ended_us,
+    INSERT INTO p_tool_calls AS c (session_id, task, step, operation, attempt, key, kind, tool, label, status, by, start_seq, last_seq, started_us, ended_us,
         exit, signal, timed_out, duration_us, stdout_bytes, stderr_bytes, code, message)
-    VALUES (p_session, v_task, v_step, v_op, v_attempt, j ->> 'key', j ->> 'kind', p_status, j ->> 'by',
+    VALUES (p_session, v_task, v_step, p_op, v_attempt, j ->> 'key', j ->> 'kind', j #>> '{call,tool}', j #>> '{call,label}', p_status, j ->> 'by',
         CASE WHEN v_started THEN e.seq END, e.seq, CASE WHEN v_started THEN e.time_us END, v_ended,
         as_number(r ->> 'exit'), r ->> 'signal', (r ->> 'timed_out') = 'true', as_number(r ->> 'duration_us'),
         as_number(r #>> '{stdout,bytes}'), as_number(r #>> '{stderr,bytes}'), j ->> 'code', coalesce(j ->> 'message', j ->> 'why'))
     ON CONFLICT (session_id, task, step, operation, attempt) DO UPDATE SET
-        key = coalesce(excluded.key, c.key), kind = coalesce(excluded.kind, c.kind), status = excluded.status,
+        key = coalesce(excluded.key, c.key), kind = coalesce(excluded.kind, c.kind), tool = coalesce(excluded.tool, c.tool),
+        label = coalesce(excluded.label, c.label), status = excluded.status,
         by = coalesce(excluded.by, c.by), start_seq = coalesce(excluded.start_seq, c.start_seq), last_seq = excluded.last_seq,
         started_us = coalesce(excluded.started_us, c.started_us), ended_us = CASE WHEN excluded.ended_us < c.started_us THEN e.time_us ELSE excluded.ended_us END,
         exit = excluded.exit, signal = excluded.signal, timed_out = excluded.timed_out, duration_us = excluded.duration_us,
         stdout_bytes = excluded.stdout_bytes, stderr_bytes = excluded.stderr_bytes, code = excluded.code, message = excluded.message;
+    IF p_op <> 'main' THEN
+        RETURN; -- the step has events of its own
+    END IF;
     INSERT INTO p_steps AS s (session_id, task, step, kind, status, attempt, start_seq, last_seq, started_us, ended_us, code, message)
     VALUES (p_session, v_task, v_step, j ->> 'kind', p_status, v_attempt, CASE WHEN v_started THEN e.seq END, e.seq,
         CASE WHEN v_started THEN e.time_us END, v_ended, j ->> 'code', coalesce(j ->> 'message', j ->> 'why'))
@@ -137,14 +145,18 @@ BEGIN
             ON CONFLICT (owner, device) DO UPDATE SET host = excluded.host, workspace = excluded.workspace, pid = excluded.pid,
                 last_us = excluded.last_us WHERE m.last_us <= excluded.last_us;
         ELSIF e.type IN ('StepStarted', 'StepCompleted', 'StepFailed', 'StepUnknown') THEN
-            PERFORM project_call(h.session_id, e, c.j, CASE e.type WHEN 'StepStarted' THEN 'in_progress' WHEN 'StepCompleted' THEN 'completed'
-                WHEN 'StepFailed' THEN 'failed' ELSE 'uncertain' END);
+            PERFORM project_call(h.session_id, e, c.j, 'main', call_status(e.type));
+        ELSIF e.type IN ('OperationStarted', 'OperationCompleted', 'OperationFailed', 'OperationUnknown') THEN
+            PERFORM project_call(h.session_id, e, c.j, as_name(c.j ->> 'op'), call_status(e.type));
+        ELSIF e.type = 'OperationsSettled' THEN
+            UPDATE p_tool_calls t SET settled = true WHERE t.session_id = h.session_id
+                AND t.task = c.j ->> 'task' AND t.step = c.j ->> 'step' AND c.j -> 'ops' ? t.operation;
         ELSIF e.type IN ('ApprovalRequested', 'ApprovalGranted', 'ApprovalDenied') THEN
             PERFORM project_approval(h.session_id, e, c.j);
         END IF;
-        IF e.type IN ('StepCompleted', 'StepFailed', 'CheckpointCreated') THEN
-            INSERT INTO p_checkpoints (session_id, seq, time_us, epoch, task, step, why, hash)
-            VALUES (h.session_id, e.seq, e.time_us, e.epoch, c.j ->> 'task', c.j ->> 'step', c.j ->> 'why', e.hash) ON CONFLICT DO NOTHING;
+        IF e.type IN ('StepCompleted', 'StepFailed', 'OperationCompleted', 'OperationFailed', 'CheckpointCreated') THEN
+            INSERT INTO p_checkpoints (session_id, seq, time_us, epoch, task, step, op, why, hash)
+            VALUES (h.session_id, e.seq, e.time_us, e.epoch, c.j ->> 'task', c.j ->> 'step', c.j ->> 'op', c.j ->> 'why', e.hash) ON CONFLICT DO NOTHING;
         END IF;
         v_epoch := e.epoch;
         v_last := e.time_us;
