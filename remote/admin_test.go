@@ -440,6 +440,29 @@ func TestPrune(t *testing.T) {
 	}
 }
 
+// A month stays while it has events that will be projected again.
+func TestPruneKeepsUnknownType(t *testing.T) {
+	s := newSite(t)
+	r := s.open(s.role("acode_writer"))
+	s.older(r, session.StateChanged, session.StateChangedData{To: session.Planning})
+	verifyAll(t, r, 100)
+	projectAll(t, r, 100)
+	s.age(3)
+	months, err := remote.Prune(t.Context(), options(s.url), monthsAgo(1), false)
+	if err != nil || len(months) != 1 || !strings.HasPrefix(months[0].Blocked, "2 events have, or follow, a type that the server does not know") {
+		t.Errorf("Prune: got %+v, %v, want the month to stay", months, err)
+	}
+	if err := execAs(s.url, fmt.Sprintf(`SELECT acode.prune_month('%s')`, months[0].Month.Format(time.DateOnly))); err == nil {
+		t.Error("prune_month: dropped the month")
+	}
+	if _, err := remote.Migrate(t.Context(), options(s.url), nil); err != nil {
+		t.Fatal(err)
+	}
+	if months, err = remote.Prune(t.Context(), options(s.url), monthsAgo(1), false); err != nil || len(months) != 1 || months[0].Blocked != "" {
+		t.Errorf("Prune after Migrate: got %+v, %v, want the month dropped", months, err)
+	}
+}
+
 // Errors of an administrator's command have a code and a hint, and no password.
 func TestAdminErrors(t *testing.T) {
 	_, err := remote.ReadStatus(t.Context(), options("postgres://u:hunter2-geheim@127.0.0.1:1/d?sslmode=disable"))

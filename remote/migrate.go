@@ -27,9 +27,10 @@ type Migrated struct {
 }
 
 // Migrate brings the server's schema to the version of this program, in one transaction
-// per migration. Then it installs this program's projection functions, always. Two calls
-// at once wait for one another. With a dryRun it writes the SQL there and changes nothing.
-// A newer server stays as it is: session.ErrRemoteOld.
+// per migration. Then it always installs this program's projection functions, and fills
+// the typed tables with events of types that the server did not know before. Two calls
+// at once wait for one another. With a dryRun it writes the SQL there and changes
+// nothing. A newer server stays as it is: session.ErrRemoteOld.
 func Migrate(ctx context.Context, o Options, dryRun io.Writer) (Migrated, error) {
 	return migrateTo(ctx, o, schema{migrations.Postgres(), migrations.PostgresVersion, migrations.PostgresProjection()}, dryRun)
 }
@@ -48,6 +49,9 @@ func migrateTo(ctx context.Context, o Options, want schema, dryRun io.Writer) (M
 	}
 	defer a.close()
 	m, err := a.migrate(ctx, want, dryRun)
+	if err == nil && dryRun == nil {
+		err = a.projectAll(ctx)
+	}
 	return m, a.failed("migrate the server", err)
 }
 

@@ -3,11 +3,15 @@ package remote_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 
+	"github.com/acode-dev/acode/migrations"
 	"github.com/acode-dev/acode/remote"
 	"github.com/acode-dev/acode/session"
 )
@@ -132,6 +136,153 @@ func TestProject(t *testing.T) {
 	s.exec(`UPDATE acode.heads SET projected_seq = 0`)
 	if n := projectAll(t, other, 100); n != 1 || s.value(`SELECT projected_seq FROM acode.heads`) != "0" {
 		t.Errorf("Project of a role without sessions touched another's")
+	}
+}
+
+// tables are the views that the projection fills, and their order.
+var tables = map[string]string{"sessions": "session_id", "steps": "task, step", "tasks": "task", "tool_calls": "task, step, operation, attempt",
+	"operations": "task, step, op", "checkpoints": "seq", "approvals": "seq", "machines": "device", "flags": "seq"}
+
+// shown returns what the views show, without the times of the server.
+func (s *site) shown() string {
+	s.t.Helper()
+	var out strings.Builder
+	for _, view := range slices.Sorted(maps.Keys(tables)) {
+		fmt.Fprintf(&out, "%s\n%s\n", view, s.value(fmt.Sprintf(`SELECT string_agg((to_jsonb(v) - '{owner,received_at,quiet}'::text[])::text, E'\n' ORDER BY %s) FROM acode_views.%s v`, tables[view], view)))
+	}
+	return out.String()
+}
+
+// forget returns the projection functions of a program that does not know an event type.
+func forget(t *testing.T, typ session.EventType) string {
+	t.Helper()
+	now := migrations.PostgresProjection()
+	older := strings.ReplaceAll(now, fmt.Sprintf("'%s'", typ), "'NoSuchType'")
+	if older == now {
+		t.Fatalf("the projection functions do not name %s", typ)
+	}
+	return older
+}
+
+// A server keeps events of a type that it does not know. With functions that know the
+// type it shows everything as if it had always known it.
+func TestProjectUnknownType(t *testing.T) {
+	s := newSite(t)
+	address := s.role("acode_writer")
+	r := s.open(address)
+	c, plain := story(), newChain(9)
+	for _, d := range []session.Delivery{c.from(1, len(c.events)), plain.from(1, 9)} {
+		if _, err := r.Deliver(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	projectAll(t, r, 100)
+	want := s.shown()
+	if got := s.value(`SELECT count(unknown_seq) FROM acode.heads`); got != "0" {
+		t.Fatalf("%s sessions have an event that these functions do not know", got)
+	}
+	for _, typ := range session.EventTypes {
+		first := slices.IndexFunc(c.events, func(e session.Event) bool { return e.Type == typ }) + 1
+		if first == 0 {
+			t.Errorf("the story has no %s", typ)
+			continue
+		}
+		s.exec(`TRUNCATE acode.p_sessions, acode.p_steps, acode.p_tool_calls, acode.p_checkpoints, acode.p_approvals, acode.p_machines, acode.p_flags;
+			UPDATE acode.heads SET projected_seq = 0`)
+		if err := remote.Install(t.Context(), options(s.url), forget(t, typ)); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.value(fmt.Sprintf(`SELECT unknown_seq FROM acode.heads WHERE session_id = '%s'`, c.id)); got != fmt.Sprint(first) {
+			t.Errorf("%s: the first event of an unknown type is %s, want %d", typ, got, first)
+		}
+		if err := remote.Install(t.Context(), options(s.url), migrations.PostgresProjection()); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(lines(want), lines(s.shown())); diff != "" {
+			t.Errorf("after %s was unknown (-want +got):\n%s", typ, diff)
+		}
+	}
+}
+
+// older installs the projection functions of a program that does not know an event type,
+// and delivers a session of three events. The second one has that type.
+func (s *site) older(r *remote.Server, typ session.EventType, data any) *chain {
+	s.t.Helper()
+	if err := remote.Install(s.t.Context(), options(s.url), forget(s.t, typ)); err != nil {
+		s.t.Fatal(err)
+	}
+	c := newChain(1).say(typ, data).say(session.CheckpointCreated, session.CheckpointCreatedData{Why: "bad"})
+	if _, err := r.Deliver(s.t.Context(), c.from(1, 3)); err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+// A migration projects no session again that has only events of known types. It leaves no
+// flag of an event that failed with older functions.
+func TestProjectAgain(t *testing.T) {
+	s := newSite(t)
+	r := s.open(s.role("acode_writer"))
+	c := s.older(r, session.StateChanged, session.StateChangedData{To: session.Planning})
+	plain := newChain(4)
+	if _, err := r.Deliver(t.Context(), plain.from(1, 4)); err != nil {
+		t.Fatal(err)
+	}
+	s.exec(`ALTER TABLE acode.p_checkpoints ADD CONSTRAINT planted CHECK (why <> 'bad')`)
+	projectAll(t, r, 100)
+	if got := s.value(`SELECT string_agg(seq || ' ' || flag, ', ') FROM acode_views.flags`); got != "3 failed 23514" {
+		t.Fatalf("flags: got %q", got)
+	}
+	s.exec(`ALTER TABLE acode.p_checkpoints DROP CONSTRAINT planted`)
+	written := func(c *chain) string {
+		return s.value(fmt.Sprintf(`SELECT h.xmin || ' ' || p.xmin FROM acode.heads h JOIN acode.p_sessions p USING (session_id) WHERE session_id = '%s'`, c.id))
+	}
+	before, plainBefore := written(c), written(plain)
+	if _, err := remote.Migrate(t.Context(), options(s.url), nil); err != nil {
+		t.Fatal(err)
+	}
+	if written(c) == before || written(plain) != plainBefore {
+		t.Errorf("Migrate projected %s, then %s; and without an unknown type %s, then %s", before, written(c), plainBefore, written(plain))
+	}
+	if got := s.value(fmt.Sprintf(`SELECT state || ' ' || (SELECT count(*) FROM acode_views.flags) || ' ' || (SELECT count(*) FROM acode_views.checkpoints WHERE why = 'bad')
+		FROM acode_views.sessions WHERE session_id = '%s'`, c.id)); got != "planning 0 1" {
+		t.Errorf("state, flags and checkpoints: got %s, want planning 0 1", got)
+	}
+}
+
+// A migration waits for a call that projects with older functions. Otherwise that call
+// would note an unknown type after the migration looked for one.
+func TestMigrateBesideProject(t *testing.T) {
+	s := newSite(t)
+	address := s.role("acode_writer")
+	s.older(s.open(address), session.StateChanged, session.StateChangedData{To: session.Planning})
+	conn, err := pgx.Connect(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	for _, sql := range []string{`BEGIN`, `SELECT acode.project(100)`} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := remote.Migrate(t.Context(), options(s.url), nil)
+		done <- err
+	}()
+	s.until(`SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`, "1")
+	if more, err := s.open(address).Project(t.Context(), 100); more || err != nil {
+		t.Errorf("Project beside a migration: got %v, %v, want nothing done", more, err)
+	}
+	if _, err := conn.Exec(t.Context(), `COMMIT`); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if got := s.value(`SELECT state || ' ' || projected_seq || ' ' || (unknown_seq IS NULL) FROM acode_views.sessions`); got != "planning 3 true" {
+		t.Errorf("after the migration: got %s, want planning 3 true", got)
 	}
 }
 

@@ -20,8 +20,11 @@ type PrunedMonth struct {
 // Prune drops the events that were received in months that ended at least age ago, by the
 // server's clock. The chains of their sessions then begin above these events and still
 // verify; their heads, projections, forks and blobs stay. With dryRun it only returns the
-// months. A month with events that were not verified and projected stays and has a
-// reason, and so do later months with events of the same sessions.
+// months.
+//
+// A month stays, with a reason, if it has events that were not verified and projected, or
+// that follow one of a type that the server does not know. Later months with events of
+// the same sessions stay too.
 func Prune(ctx context.Context, o Options, age time.Duration, dryRun bool) ([]PrunedMonth, error) {
 	a, err := connect(ctx, o)
 	if err != nil {
@@ -78,14 +81,15 @@ WHERE i.inhparent = 'acode.events'::regclass ORDER BY c.relname`
 // continues sessions of a month that stays must stay too: a chain begins in one place.
 func (a *admin) count(ctx context.Context, m *PrunedMonth, kept []string) error {
 	const count = `SELECT count(*), count(DISTINCT e.session_id), count(*) FILTER (WHERE e.seq > h.verified_seq), count(*) FILTER (WHERE e.seq > h.projected_seq),
+    count(*) FILTER (WHERE e.seq >= h.unknown_seq),
     $1::text::date >= date_trunc('month', now() AT TIME ZONE 'UTC')::date,
     coalesce(bool_or(cardinality($3::text[]) > 0 AND e.session_id IN (SELECT k.session_id FROM acode.events k WHERE to_char(k.received_at AT TIME ZONE 'UTC', 'YYYY-MM') = ANY ($3::text[]))), false)
 FROM acode.events e LEFT JOIN acode.heads h USING (session_id)
 WHERE e.received_at >= ($1::text || ' 00:00+00')::timestamptz AND e.received_at < ($2::text || ' 00:00+00')::timestamptz`
-	var unverified, unprojected int64
+	var unverified, unprojected, unknown int64
 	var current, follows bool
 	from, to := m.Month.Format(time.DateOnly), m.Month.AddDate(0, 1, 0).Format(time.DateOnly)
-	if err := a.conn.QueryRow(ctx, count, from, to, kept).Scan(&m.Events, &m.Sessions, &unverified, &unprojected, &current, &follows); err != nil {
+	if err := a.conn.QueryRow(ctx, count, from, to, kept).Scan(&m.Events, &m.Sessions, &unverified, &unprojected, &unknown, &current, &follows); err != nil {
 		return err
 	}
 	switch {
@@ -95,6 +99,8 @@ WHERE e.received_at >= ($1::text || ' 00:00+00')::timestamptz AND e.received_at 
 		m.Blocked = fmt.Sprintf("%d events are not verified yet; verify the server, which verifies them or reports the error", unverified)
 	case unprojected > 0:
 		m.Blocked = fmt.Sprintf("%d events are not in the typed tables yet; verify the server, which puts them there", unprojected)
+	case unknown > 0:
+		m.Blocked = fmt.Sprintf("%d events have, or follow, a type that the server does not know; migrate the server with a newer acode, which puts them into the typed tables", unknown)
 	case follows:
 		m.Blocked = "it has sessions of an earlier month that stays"
 	}

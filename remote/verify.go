@@ -67,12 +67,12 @@ func VerifyAll(ctx context.Context, o Options) (Checked, error) {
 	}
 	defer a.close()
 	var c Checked
-	for _, step := range []func(context.Context, *Checked) error{a.verifySessions, a.verifyRest, a.projectAll} {
+	for _, step := range []func(context.Context, *Checked) error{a.verifySessions, a.verifyRest} {
 		if err := step(ctx, &c); err != nil {
 			return c, a.failed("verify the server", err)
 		}
 	}
-	return c, nil
+	return c, a.failed("verify the server", a.projectAll(ctx))
 }
 
 func (a *admin) verifySessions(ctx context.Context, c *Checked) error {
@@ -114,25 +114,16 @@ FROM (SELECT * FROM acode.heads WHERE session_id > $1::uuid ORDER BY session_id 
 }
 
 // projectAll fills the typed tables with events that their machines left unprojected;
-// some of these machines may never come back. An event that cannot be projected is
-// flagged, as in acode.project.
-func (a *admin) projectAll(ctx context.Context, _ *Checked) error {
+// some of these machines may never come back.
+func (a *admin) projectAll(ctx context.Context) error {
 	_, err := a.conn.Exec(ctx, `DO $$
 DECLARE
-    h acode.heads;
+    id uuid;
 BEGIN
-    FOR h IN SELECT * FROM acode.heads o WHERE o.projected_seq < o.last_seq ORDER BY o.session_id LOOP
-        PERFORM pg_advisory_xact_lock(hashtextextended('acode.project ' || h.owner, 0));
-        SELECT * INTO h FROM acode.heads o WHERE o.session_id = h.session_id;
-        FOR s IN h.projected_seq + 1 .. h.last_seq LOOP
-            BEGIN
-                PERFORM acode.project_events(h, s - 1, s);
-            EXCEPTION WHEN data_exception OR integrity_constraint_violation OR program_limit_exceeded THEN
-                INSERT INTO acode.p_flags (session_id, seq, flag) VALUES (h.session_id, s, 'failed ' || SQLSTATE)
-                ON CONFLICT (session_id, seq) DO UPDATE SET flag = excluded.flag;
-            END;
+    FOR id IN SELECT o.session_id FROM acode.heads o WHERE o.projected_seq < o.last_seq ORDER BY o.session_id LOOP
+        WHILE acode.project_session(id, 1000) LOOP
+            COMMIT;
         END LOOP;
-        UPDATE acode.heads u SET projected_seq = h.last_seq WHERE u.session_id = h.session_id;
         COMMIT;
     END LOOP;
 END $$`)

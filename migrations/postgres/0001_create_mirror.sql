@@ -24,6 +24,7 @@ CREATE TABLE acode.heads (
     verified_head bytea  NOT NULL CHECK (octet_length(verified_head) = 32),
     broken_seq    bigint, -- the first event whose hash does not match its content
     projected_seq bigint NOT NULL DEFAULT 0 CHECK (projected_seq BETWEEN 0 AND last_seq),
+    unknown_seq   bigint, -- the first event whose type the projection functions did not know
     created_at    timestamptz NOT NULL DEFAULT now(),
     updated_at    timestamptz NOT NULL DEFAULT now()
 ) WITH (fillfactor = 70);
@@ -512,7 +513,8 @@ $$;
 -- +goose StatementBegin
 -- prune_month drops the events that were received in a month. The chains then begin
 -- above them, after the hash that is kept. A month stays if it is not over, or if it has
--- events that are not verified and projected yet.
+-- events that are not verified and projected yet. Events that follow one of an unknown
+-- type will be projected again.
 CREATE FUNCTION acode.prune_month(p_month date) RETURNS void LANGUAGE plpgsql
 SET search_path = pg_catalog, acode, pg_temp SET lock_timeout = '5s' AS $$
 DECLARE
@@ -523,7 +525,7 @@ BEGIN
         RAISE EXCEPTION 'the month % is not over', p_month USING ERRCODE = 'AC006';
     END IF;
     EXECUTE format('SELECT EXISTS (SELECT 1 FROM acode.%I e JOIN acode.heads h USING (session_id)
-        WHERE e.seq > h.verified_seq OR e.seq > h.projected_seq)', name) INTO busy;
+        WHERE e.seq > h.verified_seq OR e.seq > h.projected_seq OR e.seq >= h.unknown_seq)', name) INTO busy;
     IF busy THEN
         RAISE EXCEPTION 'the month % has events that are not verified and projected yet', p_month USING ERRCODE = 'AC006';
     END IF;
@@ -681,7 +683,7 @@ CREATE VIEW acode_views.sessions AS
 SELECT h.session_id, p.short_id, h.owner, h.device, p.host, p.pid, p.task, p.workspace, p.state, p.reason, p.detail, p.on_failure, p.program, p.forked_from, p.forked_seq,
     p.tasks, p.steps, (SELECT count(*) FROM acode.p_steps s WHERE s.session_id = h.session_id AND s.status = 'completed') AS steps_completed,
     h.epoch, acode_views.at(p.created_us) AS created_at, acode_views.at(p.last_us) AS last_event_at, h.updated_at AS received_at,
-    h.last_seq, h.first_seq, h.verified_seq, h.projected_seq, h.broken_seq, encode(h.head, 'hex') AS head
+    h.last_seq, h.first_seq, h.verified_seq, h.projected_seq, h.unknown_seq, h.broken_seq, encode(h.head, 'hex') AS head
 FROM acode.heads h LEFT JOIN acode.p_sessions p USING (session_id);
 
 CREATE VIEW acode_views.steps AS

@@ -113,14 +113,16 @@ BEGIN
 END
 $$;
 
--- project_events projects a session's events above p_after up to p_to.
-CREATE OR REPLACE FUNCTION acode.project_events(h acode.heads, p_after bigint, p_to bigint) RETURNS void
+-- project_events projects a session's events above p_after up to p_to. It returns the seq
+-- of the first of them whose type it does not know, or null.
+CREATE OR REPLACE FUNCTION acode.project_events(h acode.heads, p_after bigint, p_to bigint) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, acode, pg_temp AS $$
 DECLARE
     e       record;
     c       content;
     v_epoch bigint;
     v_last  bigint;
+    unknown bigint;
 BEGIN
     INSERT INTO p_sessions (session_id) VALUES (h.session_id) ON CONFLICT DO NOTHING;
     FOR e IN SELECT v.seq, v.time_us, v.epoch, v.type, v.device, v.hash, v.payload FROM events v
@@ -153,6 +155,8 @@ BEGIN
                 AND t.task = c.j ->> 'task' AND t.step = c.j ->> 'step' AND c.j -> 'ops' ? t.operation;
         ELSIF e.type IN ('ApprovalRequested', 'ApprovalGranted', 'ApprovalDenied') THEN
             PERFORM project_approval(h.session_id, e, c.j);
+        ELSIF e.type NOT IN ('CheckpointCreated', 'ChangesAccepted', 'InputsChanged') THEN
+            unknown := coalesce(unknown, e.seq);
         END IF;
         IF e.type IN ('StepCompleted', 'StepFailed', 'OperationCompleted', 'OperationFailed', 'CheckpointCreated') THEN
             INSERT INTO p_checkpoints (session_id, seq, time_us, epoch, task, step, op, why, hash)
@@ -162,12 +166,35 @@ BEGIN
         v_last := e.time_us;
     END LOOP;
     UPDATE p_sessions s SET epoch = coalesce(v_epoch, s.epoch), last_us = coalesce(v_last, s.last_us) WHERE s.session_id = h.session_id;
+    RETURN unknown;
+END
+$$;
+
+-- project_head projects a session's events up to p_to. If they fail, it repeats them event
+-- by event and flags the event that fails.
+CREATE OR REPLACE FUNCTION acode.project_head(h acode.heads, p_to bigint) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, acode, pg_temp AS $$
+DECLARE
+    unknown bigint;
+BEGIN
+    BEGIN
+        unknown := project_events(h, h.projected_seq, p_to);
+    EXCEPTION WHEN data_exception OR integrity_constraint_violation OR program_limit_exceeded THEN
+        FOR s IN h.projected_seq + 1 .. p_to LOOP
+            BEGIN
+                unknown := least(unknown, project_events(h, s - 1, s));
+            EXCEPTION WHEN data_exception OR integrity_constraint_violation OR program_limit_exceeded THEN
+                INSERT INTO p_flags (session_id, seq, flag) VALUES (h.session_id, s, 'failed ' || SQLSTATE)
+                ON CONFLICT (session_id, seq) DO UPDATE SET flag = excluded.flag;
+            END;
+        END LOOP;
+    END;
+    UPDATE heads u SET projected_seq = p_to, unknown_seq = least(u.unknown_seq, unknown) WHERE u.session_id = h.session_id;
 END
 $$;
 
 -- project projects at most p_limit of the caller's events, and returns whether there is
--- more. If a batch fails, it repeats the batch event by event and flags the event that
--- fails.
+-- more.
 CREATE OR REPLACE FUNCTION acode.project(p_limit integer) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, acode, pg_temp AS $$
 DECLARE
@@ -175,30 +202,39 @@ DECLARE
     upto    bigint;
     open_to bigint := greatest(p_limit, 1);
 BEGIN
-    IF NOT pg_try_advisory_xact_lock(hashtextextended('acode.project ' || session_user, 0)) THEN
-        RETURN false; -- another call is projecting; the heads stay free for deliveries
+    IF NOT pg_try_advisory_xact_lock_shared(hashtextextended('acode.projection', 0))
+        OR NOT pg_try_advisory_xact_lock(hashtextextended('acode.project ' || session_user, 0)) THEN
+        RETURN false; -- another call is projecting or installing; the heads stay free for deliveries
     END IF;
     FOR h IN SELECT * FROM heads o WHERE o.owner = session_user AND o.projected_seq < o.last_seq ORDER BY o.session_id LIMIT 100 LOOP
         EXIT WHEN open_to <= 0;
         upto := least(h.last_seq, h.projected_seq + open_to);
-        BEGIN
-            PERFORM project_events(h, h.projected_seq, upto);
-        EXCEPTION WHEN data_exception OR integrity_constraint_violation OR program_limit_exceeded THEN
-            FOR s IN h.projected_seq + 1 .. upto LOOP
-                BEGIN
-                    PERFORM project_events(h, s - 1, s);
-                EXCEPTION WHEN data_exception OR integrity_constraint_violation OR program_limit_exceeded THEN
-                    INSERT INTO p_flags (session_id, seq, flag) VALUES (h.session_id, s, 'failed ' || SQLSTATE)
-                    ON CONFLICT (session_id, seq) DO UPDATE SET flag = excluded.flag;
-                END;
-            END LOOP;
-        END;
-        UPDATE heads u SET projected_seq = upto WHERE u.session_id = h.session_id;
+        PERFORM project_head(h, upto);
         open_to := open_to - (upto - h.projected_seq);
     END LOOP;
     RETURN EXISTS (SELECT 1 FROM heads o WHERE o.owner = session_user AND o.projected_seq < o.last_seq);
 END
 $$;
+
+-- project_session projects at most p_limit events of a session, for an administrator. It
+-- returns whether there is more.
+CREATE OR REPLACE FUNCTION acode.project_session(p_session uuid, p_limit integer) RETURNS boolean
+LANGUAGE plpgsql SET search_path = pg_catalog, acode, pg_temp AS $$
+DECLARE
+    h heads%ROWTYPE;
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(hashtextextended('acode.projection', 0));
+    PERFORM pg_advisory_xact_lock(hashtextextended('acode.project ' || o.owner, 0)) FROM heads o WHERE o.session_id = p_session;
+    SELECT * INTO h FROM heads o WHERE o.session_id = p_session;
+    PERFORM project_head(h, least(h.last_seq, h.projected_seq + p_limit));
+    RETURN h.last_seq > h.projected_seq + p_limit;
+END
+$$;
+
+-- Events of a type that the functions did not know are projected now, with all that follow
+-- them in their sessions: each event overwrites what an earlier one said.
+DELETE FROM acode.p_flags f USING acode.heads h WHERE f.session_id = h.session_id AND f.seq >= h.unknown_seq;
+UPDATE acode.heads SET projected_seq = least(projected_seq, unknown_seq - 1), unknown_seq = NULL WHERE unknown_seq IS NOT NULL;
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA acode FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION acode.project(integer) TO acode_writer;
