@@ -342,18 +342,7 @@ func TestReplayOfManyEvents(t *testing.T) {
 
 // payloadOf decodes a payload as a caller of ApplyData does.
 func payloadOf(t *rapid.T, e session.Event) any {
-	targets := map[session.EventType]any{
-		session.SessionCreated: &session.SessionCreatedData{}, session.StateChanged: &session.StateChangedData{},
-		session.ExecutionAcquired: &session.ExecutionAcquiredData{}, session.ChangesAccepted: &session.ChangesAcceptedData{}, session.InputsChanged: &session.InputsChangedData{},
-		session.StepStarted: &session.StepStartedData{}, session.StepCompleted: &session.StepCompletedData{},
-		session.StepFailedEvent: &session.StepFailedData{}, session.StepUnknown: &session.StepUnknownData{},
-		session.ApprovalRequested: &session.ApprovalRequestedData{}, session.ApprovalGranted: &session.ApprovalGrantedData{},
-		session.ApprovalDenied: &session.ApprovalDeniedData{}, session.CheckpointCreated: &session.CheckpointCreatedData{},
-	}
-	targets[session.OperationStarted], targets[session.OperationCompleted] = targets[session.StepStarted], targets[session.StepCompleted]
-	targets[session.OperationFailed], targets[session.OperationUnknown] = targets[session.StepFailedEvent], targets[session.StepUnknown]
-	targets[session.OperationsSettled] = &session.OperationsSettledData{}
-	p := targets[e.Type]
+	p := payloads()[e.Type]
 	if err := e.Decode(p); err != nil {
 		t.Fatalf("Decode: %v", err)
 	}
