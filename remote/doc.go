@@ -12,6 +12,8 @@
 //	S5  No payload can stop a delivery or a projection: it travels as bytes. Content
 //	    that PostgreSQL cannot hold is flagged when it is read.
 //	S6  No error repeats a password.
+//	S7  An event of a type that the server does not know is kept. Once the projection
+//	    functions know the type, the typed tables are as if they had always known it.
 //
 // Server has the calls that a device's role may use; it implements the outbox's Remote.
 // Migrate, AddDevice, RevokeDevice, ListDevices, ReadStatus, VerifyAll and Prune are for

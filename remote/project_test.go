@@ -164,7 +164,7 @@ func forget(t *testing.T, typ session.EventType) string {
 	return older
 }
 
-// A server keeps events of a type that it does not know. With functions that know the
+// S7: a server keeps events of a type that it does not know. With functions that know the
 // type it shows everything as if it had always known it.
 func TestProjectUnknownType(t *testing.T) {
 	s := newSite(t)

@@ -105,7 +105,7 @@ func (p *program) migrateCommand() *cobra.Command {
 	c := p.administer("migrate", "Bring the server's schema to this program's version", 0, func(ctx context.Context, o remote.Options, _ []string) error {
 		return p.migrate(ctx, o, dryRun)
 	})
-	c.Long = "Bring the server's schema to this program's version. Needs a role that may create a schema\nand roles. Laptops never do this by themselves."
+	c.Long = "Bring the server's schema to this program's version, and install the functions that fill its\nviews. Needs a role that may create a schema and roles. Laptops never do this by themselves."
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "print the SQL and change nothing")
 	return c
 }
