@@ -60,8 +60,8 @@ func (s *Site) callsNow(ctx context.Context, sess *session.Session) (now []sessi
 }
 
 // Complete ends the session of an agent. The next connection of the agent begins another
-// one. ref is as in Status. It returns ErrUsage for any other session, and ErrLocked while
-// a call runs.
+// one. ref is as in Status. It returns ErrUsage for any other session, and ErrLocked
+// while a call runs.
 func (s *Site) Complete(ctx context.Context, ref, by string) (*session.Session, error) {
 	id, err := s.subject(ctx, ref)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 //
 // It takes the recorded result of a command that has ended, and first terminates one that
 // runs. It records an outcome that it cannot find out as unknown. request is the request
-// to answer; its ID is 0 for none. ops are the operations in progress. Files may be nil if
-// the workspace is gone.
+// to answer; its ID is 0 for none. ops are the operations in progress. Files may be nil
+// if the workspace is gone.
 func (e *Engine) Cancel(ctx context.Context, next session.Continuation, request session.Request, ops ...session.Item) error {
 	e.begins(next, nil)
 	return e.newBranch().cancel(ctx, request, ops...)

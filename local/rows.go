@@ -64,8 +64,8 @@ func rowError(doing string, id session.ID, err error) error {
 	return &session.Error{Code: session.ErrCorrupt, Message: "a row of the session is unreadable; nothing was changed", Next: session.Do(session.MoveVerify, string(id)), Cause: mapped}
 }
 
-// readProjections reads the rows of steps, operations and files into r, and their digests into d
-// unless d is nil.
+// readProjections reads the rows of steps, operations and files into r, and their digests
+// into d unless d is nil.
 func readProjections(ctx context.Context, q querier, r *sessionRecord, d *digests) error {
 	if err := readSteps(ctx, q, r, d); err != nil {
 		return err

@@ -8,7 +8,8 @@ type Checkpoint struct {
 	Session ID
 	// Seq is that of the event in the same commit.
 	Seq uint64
-	// Cursor is the step or the operation of the receipt; it is zero for an extra checkpoint.
+	// Cursor is the step or the operation of the receipt; it is zero for an extra
+	// checkpoint.
 	Cursor StepID
 	State  State
 	Epoch  uint64

@@ -339,13 +339,17 @@ type StepUnknownData struct {
 	Manifest string `json:"manifest,omitempty" redact:"-"`
 }
 
-// The payloads of the events of an operation.
-type (
-	OperationStartedData   = StepStartedData
-	OperationCompletedData = StepCompletedData
-	OperationFailedData    = StepFailedData
-	OperationUnknownData   = StepUnknownData
-)
+// OperationStartedData is the intent of one attempt of an operation.
+type OperationStartedData = StepStartedData
+
+// OperationCompletedData is the receipt of an operation that succeeded.
+type OperationCompletedData = StepCompletedData
+
+// OperationFailedData is the receipt of an operation that failed.
+type OperationFailedData = StepFailedData
+
+// OperationUnknownData records that the outcome of an operation is unknown.
+type OperationUnknownData = StepUnknownData
 
 // OperationsSettledData names operations of a step. No later call is answered with their
 // records.

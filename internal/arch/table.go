@@ -62,6 +62,8 @@ func Packages() map[string][]string {
 		"internal/disk":    {},
 		"internal/history": {"session"},
 		"internal/script":  {},
+		// An agent without a model.
+		"internal/scripted": {},
 		// A private PostgreSQL.
 		"internal/pgtest": {},
 		// A proxy that understands the protocol of PostgreSQL.

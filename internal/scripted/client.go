@@ -48,11 +48,11 @@ const Switch = "scripted-client"
 
 // Main acts as a client and exits, if the arguments of this program say so. Otherwise it
 // returns.
-func Main() {
+func Main(now func() time.Time) {
 	if len(os.Args) != 3 || os.Args[1] != Switch {
 		return
 	}
-	if err := play(os.Args[2]); err != nil {
+	if err := play(os.Args[2], now); err != nil {
 		fmt.Fprintln(os.Stderr, "client:", err)
 		os.Exit(1)
 	}
@@ -63,6 +63,7 @@ func Main() {
 type client struct {
 	Config
 	dir    string
+	now    func() time.Time
 	script []Call
 	// bytes of answers that were read
 	read int
@@ -77,8 +78,8 @@ type client struct {
 // maxServers is how often a client starts its server again.
 const maxServers = 8
 
-func play(dir string) error {
-	c := &client{dir: dir, script: Script()}
+func play(dir string, now func() time.Time) error {
+	c := &client{dir: dir, now: now, script: Script()}
 	raw, err := os.ReadFile(filepath.Join(dir, "config.json"))
 	if err == nil {
 		err = json.Unmarshal(raw, &c.Config)
@@ -101,7 +102,7 @@ func play(dir string) error {
 		if err := c.note(e); err != nil {
 			return err
 		}
-		time.Sleep(c.Pause)
+		<-time.After(c.Pause)
 	}
 	return c.close()
 }
@@ -218,7 +219,7 @@ func (c *client) carryOut(i int) (Entry, error) {
 		case s.Outcome == "unknown":
 			e.Unknown++
 			if c.inLedger(want.Mark) { // a person looks, and knows that it happened
-				e.At, e.Outcome, e.Text = time.Now(), s.Outcome, a.text()
+				e.At, e.Outcome, e.Text = c.now(), s.Outcome, a.text()
 				return e, nil
 			}
 			tool, args = want.Tool, map[string]any{"fresh": true}
@@ -227,14 +228,14 @@ func (c *client) carryOut(i int) (Entry, error) {
 			}
 			continue
 		case s.Retryable:
-			time.Sleep(20 * time.Millisecond)
+			<-time.After(20 * time.Millisecond)
 			continue
 		case a.IsError && s.Outcome == "":
 			return e, fmt.Errorf("%s %v: %s", tool, args, a.text())
 		case (s.Outcome == "failed") != want.Fails:
 			return e, fmt.Errorf("%s %v: %s: %s", tool, args, s.Outcome, a.text())
 		default:
-			e.At, e.Outcome, e.Recovered, e.Text = time.Now(), s.Outcome, s.Recovered, a.text()
+			e.At, e.Outcome, e.Recovered, e.Text = c.now(), s.Outcome, s.Recovered, a.text()
 			return e, nil
 		}
 	}
