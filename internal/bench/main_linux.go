@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 
+	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/internal/crash"
 )
 
@@ -18,6 +19,10 @@ func main() {
 	switch {
 	case len(os.Args) > 1 && os.Args[1] == operateSwitch:
 		err = operateChild(ctx, os.Args[2:])
+	case len(os.Args) > 1 && os.Args[1] == app.SuperviseCommand:
+		err = app.Supervise(ctx, os.Args[2:], now)
+	case len(os.Args) > 1 && os.Args[1] == callsSwitch:
+		err = callsChild(ctx, os.Args[2:])
 	case len(os.Args) > 1 && os.Args[1] == flushSwitch:
 		err = flushChild(ctx, os.Args[2:])
 	case len(os.Args) > 1 && os.Args[1] == peakSwitch:
@@ -69,6 +74,7 @@ func parts() []part {
 		{"pass", delivering((*bench).passes)},
 		{"drainer", delivering((*bench).processes)},
 		{"status", (*bench).statuses},
+		{"tools", (*bench).tools},
 	}
 }
 
@@ -77,7 +83,7 @@ func run(ctx context.Context) (err error) {
 	only := ""
 	flag.StringVar(&b.acode, "acode", "", "`program` to measure; empty builds ./cmd/acode")
 	flag.StringVar(&b.scratch, "dir", "", "scratch `directory`, on the disk that is to be measured; empty makes one")
-	flag.StringVar(&only, "run", "", "`pattern` of the parts to run: operation, flush, syncs, files, bytes, start, history, environment, planning, fresh, drain, far, beside, partition, pass, drainer, status")
+	flag.StringVar(&only, "run", "", "`pattern` of the parts to run: operation, flush, syncs, files, bytes, start, history, environment, planning, fresh, drain, far, beside, partition, pass, drainer, status, tools")
 	flag.BoolVar(&b.full, "full", false, "1,000,000 events of history and backlog")
 	flag.Parse()
 	pattern, err := regexp.Compile(only)
