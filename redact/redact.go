@@ -161,24 +161,32 @@ func (r *Redactor) String(s string) string {
 // Bytes is String for bytes, which need not be UTF-8. It returns b itself if it masks
 // nothing, and never writes to b.
 func (r *Redactor) Bytes(b []byte) []byte {
+	out, _ := r.trace(b)
+	return out
+}
+
+// trace is Bytes that also returns the masks in its result.
+func (r *Redactor) trace(b []byte) ([]byte, []masking) {
 	var p parts
 	// nil while nothing is masked
 	var out []byte
+	var masks []masking
 	known := r.known()
 	for done := 0; done < len(b); {
-		n, masked := p.take(known, b[done:], true)
-		if out == nil && !same(masked, b[done:done+n]) {
+		n, text, found := p.take(known, b[done:], true)
+		if out == nil && len(found) > 0 {
 			out = append(make([]byte, 0, len(b)), b[:done]...)
 		}
 		if out != nil {
-			out = append(out, masked...)
+			masks = join(masks, found, len(out), done)
+			out = append(out, text...)
 		}
 		done += n
 	}
 	if out == nil {
-		return b
+		return b, nil
 	}
-	return out
+	return out, masks
 }
 
 // Changes reports whether Bytes would mask anything in b.
@@ -220,18 +228,22 @@ func spans(known *fingerprints, b []byte) []span {
 	return merged
 }
 
-func mask(b []byte, found []span) []byte {
+// mask replaces the spans and returns the masks in the result.
+func mask(b []byte, found []span) ([]byte, []masking) {
 	out := make([]byte, 0, len(b))
-	at := 0
+	masks := make([]masking, 0, len(found))
+	done := 0
 	for _, s := range found {
-		out = append(out, b[at:s.from]...)
+		out = append(out, b[done:s.from]...)
+		at := len(out)
 		out = append(out, mark...)
 		if s.tail && s.to-s.from >= minTailBytes {
 			out = append(out, tail(b[s.from:s.to])...)
 		}
-		at = s.to
+		masks = append(masks, masking{at: at, end: len(out), from: s.from, to: s.to})
+		done = s.to
 	}
-	return append(out, b[at:]...)
+	return append(out, b[done:]...), masks
 }
 
 // tail returns the last bytes of b without the rest of a character that was cut in two.

@@ -67,7 +67,7 @@ func (s *Stream) pass(last bool) error {
 	var out []byte
 	known, done := s.r.known(), 0
 	for done < len(s.text) {
-		n, masked := s.parts.take(known, s.text[done:], last)
+		n, masked, _ := s.parts.take(known, s.text[done:], last)
 		if n == 0 {
 			break
 		}
@@ -101,7 +101,7 @@ func (s *Stream) gap() error {
 	}
 	var left []byte
 	for len(s.text) > 0 {
-		n, masked := s.parts.take(known, s.text, true)
+		n, masked, _ := s.parts.take(known, s.text, true)
 		left, s.text = append(left, masked...), s.text[n:]
 	}
 	err := s.put(left[:max(0, len(left)-edge)])
@@ -203,16 +203,17 @@ type parts struct {
 // longBytes is the length at which a text without a line end is cut.
 const longBytes = 256 << 10
 
-// take returns the length of the first part of b and its masked text. n is 0 if take
-// must see more of the text. last says that no more text comes.
-func (p *parts) take(known *fingerprints, b []byte, last bool) (n int, masked []byte) {
+// take returns the length of the first part of b, its masked text and the masks in that
+// text. n is 0 if take must see more of the text. last says that no more text comes.
+func (p *parts) take(known *fingerprints, b []byte, last bool) (n int, masked []byte, masks []masking) {
 	if p.within {
 		end := slices.IndexFunc(b, func(c byte) bool { return c <= ' ' || quote(c) })
 		if p.within = end < 0; p.within {
-			return len(b), nil
+			end = len(b)
 		}
 		if end > 0 {
-			return end, nil
+			// the mask before this part stands for these bytes too
+			return end, nil, []masking{{to: end}}
 		}
 	}
 	long := longBytes
@@ -229,25 +230,27 @@ func (p *parts) take(known *fingerprints, b []byte, last bool) (n int, masked []
 			return p.cut(known, b[:long])
 		case line < 0 && last:
 			p.seen = 0
-			return len(b), maskAll(known, b)
+			masked, masks = maskAll(known, b)
+			return len(b), masked, masks
 		case line < 0:
 			p.seen = len(b)
-			return 0, nil
+			return 0, nil, nil
 		}
 		n := p.seen + line + 1
 		if !last && known.startsLine() && len(b) < n+MinSecretBytes {
-			return 0, nil
+			return 0, nil, nil
 		}
 		if !known.open(b, n) && !keyOpen(b[:n]) {
 			p.seen = 0
-			return n, maskAll(known, b[:n])
+			masked, masks = maskAll(known, b[:n])
+			return n, masked, masks
 		}
 		p.seen = n
 	}
 }
 
 // cut takes about half of b, and the whole of a secret that crosses that place.
-func (p *parts) cut(known *fingerprints, b []byte) (n int, masked []byte) {
+func (p *parts) cut(known *fingerprints, b []byte) (n int, masked []byte, masks []masking) {
 	n = len(b) / 2
 	found := spans(known, b)
 	for i, s := range found {
@@ -262,20 +265,24 @@ func (p *parts) cut(known *fingerprints, b []byte) (n int, masked []byte) {
 		found = found[:i]
 		break
 	}
-	if len(found) == 0 {
-		return n, maskAll(known, b[:n])
+	masked = b[:n]
+	if len(found) > 0 {
+		masked, masks = mask(masked, found)
 	}
-	return n, maskAll(known, mask(b[:n], found))
+	masked, more := maskAll(known, masked)
+	return n, masked, compose(masks, more)
 }
 
-// maskAll masks b until nothing is left to mask.
-func maskAll(known *fingerprints, b []byte) []byte {
+// maskAll masks b until nothing is left to mask. It returns the masks in the result.
+func maskAll(known *fingerprints, b []byte) (masked []byte, masks []masking) {
 	for range maxPasses {
 		found := spans(known, b)
 		if len(found) == 0 {
 			break
 		}
-		b = mask(b, found)
+		var more []masking
+		b, more = mask(b, found)
+		masks = compose(masks, more)
 	}
-	return b
+	return b, masks
 }

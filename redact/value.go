@@ -60,7 +60,8 @@ func (r *Redactor) under(name, text string) string {
 		for _, s := range spans(r.known(), b) {
 			whole.tail = whole.tail && s.tail
 		}
-		text = string(mask(b, []span{whole}))
+		masked, _ := mask(b, []span{whole})
+		text = string(masked)
 	}
 	return r.String(text)
 }
