@@ -12,6 +12,7 @@ import (
 // stand for, if the author of that text saw this one masked. It is safe for concurrent
 // use.
 type Original struct {
+	r      *Redactor
 	text   []byte
 	masked []byte
 	masks  []masking
@@ -30,25 +31,39 @@ type meaning struct {
 	doubt bool
 }
 
-// MaskError says why a mask cannot be replaced by what it stands for.
+// MaskError says why a text with masks cannot be written.
 type MaskError struct {
-	// Mask is the mask, or what looks like one. It is empty if the text to replace is
-	// part of a secret.
+	Reason Reason
+	// Mask is the mask, or what looks like one. It is empty for SecretTouched.
 	Mask string
-	// Line is the line of the mask in the text, from 1. If Mask is empty, it is the line
-	// of the secret in the original.
+	// Line is a line of the text that was sent, from 1. It is a line of the original for
+	// SecretTouched, and a line of the result for SecretShown.
 	Line int
-	// Several says that the mask stands for more than one value.
-	Several bool
 }
+
+// Reason is a reason for a MaskError.
+type Reason int
+
+const (
+	// MaskUnknown means that the mask stands for nothing in the original.
+	MaskUnknown Reason = iota + 1
+	// MaskAmbiguous means that the mask stands for more than one value of the original.
+	MaskAmbiguous
+	// SecretTouched means that a text to replace occurs in a part of a secret.
+	SecretTouched
+	// SecretShown means that a masked value would no longer be masked in the result.
+	SecretShown
+)
 
 // Error implements error. It shows no secret.
 func (e *MaskError) Error() string {
-	switch {
-	case e.Mask == "":
-		return fmt.Sprintf("the text to replace also occurs inside a masked secret on line %d of the file", e.Line)
-	case e.Several:
+	switch e.Reason {
+	case MaskAmbiguous:
 		return fmt.Sprintf("the mask %q on line %d stands for more than one value of the file", e.Mask, e.Line)
+	case SecretTouched:
+		return fmt.Sprintf("the text to replace also occurs in a part of the masked secret on line %d of the file", e.Line)
+	case SecretShown:
+		return fmt.Sprintf("line %d of the result would show the secret that is masked as %q", e.Line, e.Mask)
 	}
 	return fmt.Sprintf("the mask %q on line %d stands for nothing in the file", e.Mask, e.Line)
 }
@@ -56,7 +71,7 @@ func (e *MaskError) Error() string {
 // Original returns the original of what Bytes returns for text. The caller does not
 // change text afterwards.
 func (r *Redactor) Original(text []byte) *Original {
-	o := &Original{text: text, known: map[string]bool{}, sizes: map[int][]int{}, values: map[string]meaning{}}
+	o := &Original{r: r, text: text, known: map[string]bool{}, sizes: map[int][]int{}, values: map[string]meaning{}}
 	o.masked, o.masks = r.trace(text)
 	o.learnMasks()
 	for at, token := range o.tokens(string(o.masked)) {
@@ -178,7 +193,11 @@ func (o *Original) Restore(text string) (string, error) {
 			continue
 		}
 		if !ok || v.doubt {
-			return "", &MaskError{Mask: token, Line: 1 + strings.Count(text[:at], "\n"), Several: ok}
+			reason := MaskUnknown
+			if ok {
+				reason = MaskAmbiguous
+			}
+			return "", &MaskError{Reason: reason, Mask: token, Line: 1 + strings.Count(text[:at], "\n")}
 		}
 		b.WriteString(text[done:at])
 		b.Write(v.text)
@@ -192,8 +211,8 @@ func (o *Original) Restore(text string) (string, error) {
 }
 
 // RestoreOld is Restore for a text that an edit searches for in the original. It returns
-// a *MaskError without a mask if the text also occurs in a part of a secret, because the
-// author of the edit did not see that place.
+// SecretTouched if the text also occurs in a part of a secret, because the author of the
+// edit did not see that place.
 func (o *Original) RestoreOld(text string) (string, error) {
 	old, err := o.Restore(text)
 	if err != nil || old == "" || len(o.masks) == 0 {
@@ -207,7 +226,7 @@ func (o *Original) RestoreOld(text string) (string, error) {
 		}
 		from += next
 		if o.inside(from) || o.inside(from+len(sought)) {
-			return "", &MaskError{Line: 1 + bytes.Count(o.text[:from], []byte("\n"))}
+			return "", &MaskError{Reason: SecretTouched, Line: 1 + bytes.Count(o.text[:from], []byte("\n"))}
 		}
 	}
 }
@@ -219,4 +238,58 @@ func (o *Original) inside(at int) bool {
 		i++
 	}
 	return i < len(o.masks) && o.masks[i].from < at
+}
+
+// Hides returns a *MaskError if result, which is the original after a change, would show
+// a value that the original masks. That happens if a change gives a secret another name
+// or place, where no rule finds it. sent is the new text as its author sent it; the
+// author knows the values in it. As everywhere, values below MinSecretBytes are not
+// searched for.
+func (o *Original) Hides(result []byte, sent string) error {
+	hidden := prefixed{}
+	for _, m := range o.masks {
+		hidden.add(o.text[m.from:m.to])
+	}
+	if len(hidden) == 0 {
+		return nil
+	}
+	known := map[string]bool{}
+	for _, text := range [][]byte{o.masked, []byte(sent)} {
+		for _, v := range hidden.find(text) {
+			known[v] = true
+		}
+	}
+	shown := o.r.Bytes(result)
+	for at, v := range hidden.find(shown) {
+		if !known[v] {
+			masked, _ := mask([]byte(v), []span{{to: len(v), tail: true}})
+			return &MaskError{Reason: SecretShown, Mask: string(masked), Line: 1 + bytes.Count(shown[:at], []byte("\n"))}
+		}
+	}
+	return nil
+}
+
+// prefixed has values by their first MinSecretBytes.
+type prefixed map[[MinSecretBytes]byte][]string
+
+func (p prefixed) add(v []byte) {
+	if len(v) < MinSecretBytes {
+		return
+	}
+	if start := [MinSecretBytes]byte(v); !slices.Contains(p[start], string(v)) {
+		p[start] = append(p[start], string(v))
+	}
+}
+
+// find returns the places of values in text.
+func (p prefixed) find(text []byte) iter.Seq2[int, string] {
+	return func(yield func(int, string) bool) {
+		for at := 0; at+MinSecretBytes <= len(text); at++ {
+			for _, v := range p[[MinSecretBytes]byte(text[at:])] {
+				if bytes.HasPrefix(text[at:], []byte(v)) && !yield(at, v) {
+					return
+				}
+			}
+		}
+	}
 }

@@ -138,16 +138,16 @@ func TestMasksThatCannotBeRestored(t *testing.T) {
 		name, file, text string
 		want             redact.MaskError
 	}{
-		{"two_secrets_one_mask", "twelve-bytes another-bytes", "\n***ytes", redact.MaskError{Mask: "***ytes", Line: 2, Several: true}},
-		{"two_short_secrets", "password: 'ab'\npassword: 'cd'", "password: '***'", redact.MaskError{Mask: "***", Line: 1, Several: true}},
-		{"secret_and_literal", "twelve-bytes ***ytes", "***ytes", redact.MaskError{Mask: "***ytes", Line: 1, Several: true}},
-		{"short_mask_and_longer_one", "exactly8ytes twelve-bytes", "***ytes", redact.MaskError{Mask: "***ytes", Line: 1, Several: true}},
-		{"of_another_file", "nothing", "a\nb\ntoken=***ter2", redact.MaskError{Mask: "***ter2", Line: 3}},
-		{"of_another_file_without_tail", "token=hunter2hunter2", "x: '***'", redact.MaskError{Mask: "***", Line: 1}},
-		{"no_file", "", "***ter2", redact.MaskError{Mask: "***ter2", Line: 1}},
-		{"other_tail", "token=hunter2hunter2", "token=***ter3", redact.MaskError{Mask: "***ter3", Line: 1}},
-		{"more_asterisks", "token=hunter2hunter2", "token=****ter2", redact.MaskError{Mask: "****ter2", Line: 1}},
-		{"other_literal", "***bold***", "***bald***", redact.MaskError{Mask: "***bald", Line: 1}},
+		{"two_secrets_one_mask", "twelve-bytes another-bytes", "\n***ytes", redact.MaskError{Reason: redact.MaskAmbiguous, Mask: "***ytes", Line: 2}},
+		{"two_short_secrets", "password: 'ab'\npassword: 'cd'", "password: '***'", redact.MaskError{Reason: redact.MaskAmbiguous, Mask: "***", Line: 1}},
+		{"secret_and_literal", "twelve-bytes ***ytes", "***ytes", redact.MaskError{Reason: redact.MaskAmbiguous, Mask: "***ytes", Line: 1}},
+		{"short_mask_and_longer_one", "exactly8ytes twelve-bytes", "***ytes", redact.MaskError{Reason: redact.MaskAmbiguous, Mask: "***ytes", Line: 1}},
+		{"of_another_file", "nothing", "a\nb\ntoken=***ter2", redact.MaskError{Reason: redact.MaskUnknown, Mask: "***ter2", Line: 3}},
+		{"of_another_file_without_tail", "token=hunter2hunter2", "x: '***'", redact.MaskError{Reason: redact.MaskUnknown, Mask: "***", Line: 1}},
+		{"no_file", "", "***ter2", redact.MaskError{Reason: redact.MaskUnknown, Mask: "***ter2", Line: 1}},
+		{"other_tail", "token=hunter2hunter2", "token=***ter3", redact.MaskError{Reason: redact.MaskUnknown, Mask: "***ter3", Line: 1}},
+		{"more_asterisks", "token=hunter2hunter2", "token=****ter2", redact.MaskError{Reason: redact.MaskUnknown, Mask: "****ter2", Line: 1}},
+		{"other_literal", "***bold***", "***bald***", redact.MaskError{Reason: redact.MaskUnknown, Mask: "***bald", Line: 1}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := r.Original([]byte(tt.file)).Restore(tt.text)
@@ -165,13 +165,36 @@ func TestOldTextInsideASecret(t *testing.T) {
 	for _, text := range []string{"ter2", "h", "=hunter2", "unter2hunter2", "ter2\nter2 ="} {
 		_, err := o.RestoreOld(text)
 		var e *redact.MaskError
-		if !errors.As(err, &e) || e.Mask != "" || e.Line != 2 || strings.Contains(err.Error(), "hunter2") {
+		if !errors.As(err, &e) || e.Reason != redact.SecretTouched || e.Line != 2 || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("RestoreOld(%q): got %v, want an error for line 2", text, err)
 		}
 	}
 	for text, want := range map[string]string{"": "", "ter2 =": "ter2 =", "token=***ter2\n": "token=hunter2hunter2\n", "***ter2": "hunter2hunter2", "ann\nto": "ann\nto", "absent": "absent"} {
 		if got, err := o.RestoreOld(text); got != want || err != nil {
 			t.Errorf("RestoreOld(%q): got %q, %v, want %q", text, got, err, want)
+		}
+	}
+}
+
+// A change of what is around a mask does not show the secret.
+func TestHides(t *testing.T) {
+	const file = "password=hunter2hunter2\ncolour: green-and-blue\ntoken: production\nin production\n"
+	o := redact.New(nil).Original([]byte(file))
+	for name, tt := range map[string]struct {
+		result, sent string
+		line         int
+	}{
+		"unchanged": {file, "", 0}, "empty": {"", "", 0},
+		"other_name":       {strings.Replace(file, "password", "pw", 1), "pw=", 1},
+		"other_place":      {file + "see hunter2hunter2\n", "see ***ter2", 5},
+		"typed_by_author":  {file + "see hunter2hunter2\n", "see hunter2hunter2", 0},
+		"other_secret":     {strings.Replace(file, "password=", "secret: ", 1), "secret: ***ter2", 0},
+		"word_shown_there": {file + "production", "", 0},
+	} {
+		err := o.Hides([]byte(tt.result), tt.sent)
+		var e *redact.MaskError
+		if errors.As(err, &e); (err == nil) != (tt.line == 0) || err != nil && (*e != redact.MaskError{Reason: redact.SecretShown, Mask: "***ter2", Line: tt.line}) {
+			t.Errorf("%s: Hides: got %v, want line %d", name, err, tt.line)
 		}
 	}
 }
@@ -225,7 +248,7 @@ func checkRestore(t *rapid.T, r *redact.Redactor, file, changed string) {
 	}
 	got, err := o.Restore(strings.Replace(seen, "this line changes", changed, 1))
 	var e *redact.MaskError
-	if errors.As(err, &e) && e.Several {
+	if errors.As(err, &e) && e.Reason == redact.MaskAmbiguous {
 		// such a mask occurs more than once, or a shorter one begins like it
 		if strings.Count(seen, "***") < 2 {
 			t.Fatalf("Restore for %q: got %v", file, err)
