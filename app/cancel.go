@@ -199,7 +199,7 @@ func (s *Site) record(ctx context.Context, w *local.Writer, r session.Request) e
 	}
 	if root, err := workspace.Open(sess.Workspace, s.Now); err == nil { // a workspace that is gone has no files to look at
 		defer root.Close()
-		root.Redact = s.Redactor.String
+		root.Redact = s.Redactor
 		e.Files = root
 	}
 	return e.Cancel(ctx, next, r, ops...)

@@ -85,7 +85,7 @@ func (s *Site) Converse(ctx context.Context, of Agent, fresh bool) (*Calls, erro
 	if err != nil {
 		return nil, err
 	}
-	root.Redact = s.Redactor.String
+	root.Redact = s.Redactor
 	c := &Calls{site: s, of: of, root: root, known: map[session.StepID]*running{}, settled: map[session.StepID]bool{}}
 	c.ctx, c.end = context.WithCancel(context.WithoutCancel(ctx))
 	if !fresh {

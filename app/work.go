@@ -234,7 +234,7 @@ func (w *work) prepare(ctx context.Context, again <-chan struct{}) (session.Resu
 		return session.Result{}, err
 	}
 	defer root.Close()
-	root.Redact = w.Redactor.String
+	root.Redact = w.Redactor
 	if w.plan == nil {
 		if w.plan, err = w.writer.Plan(ctx); err != nil {
 			return session.Result{}, err

@@ -31,6 +31,9 @@ type meaning struct {
 	doubt bool
 }
 
+// HasMask reports whether text has what looks like a mask.
+func HasMask(text string) bool { return strings.Contains(text, mark) }
+
 // MaskError says why a text with masks cannot be written.
 type MaskError struct {
 	Reason Reason

@@ -110,23 +110,11 @@ func segmentMatches(segment, name string) bool {
 }
 
 // files returns the regular files and symbolic links at or below dir that p matches,
-// sorted. A nil p matches all files. files does not follow links to directories and
-// does not enter .git. A dir that is not a directory has no files. It skips directories
-// below dir that disappear meanwhile or cannot be read. More than most files are
-// ErrFileStep.
+// sorted. A nil p matches all files. More than most files are ErrFileStep.
 func (r *Root) files(ctx context.Context, most int, dir string, p pattern) ([]string, error) {
 	var found []string
-	err := fs.WalkDir(r.root.FS(), dir, func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case err != nil && name == dir && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR):
-			return err
-		case err != nil:
-			return nil
-		case d.IsDir() && name != dir && (d.Name() == ".git" || p != nil && !p.under(name)):
-			return fs.SkipDir
-		case d.IsDir() || d.Type()&^fs.ModeSymlink != 0 || p != nil && !p.match(name):
+	err := r.walk(ctx, dir, p, func(name string, d fs.DirEntry) error {
+		if d.Type()&^fs.ModeSymlink != 0 {
 			return nil
 		}
 		if found = append(found, name); len(found) > most {
@@ -136,4 +124,30 @@ func (r *Root) files(ctx context.Context, most int, dir string, p pattern) ([]st
 	})
 	slices.Sort(found)
 	return found, err
+}
+
+// walk calls visit for everything at or below dir that p matches, except dir itself if
+// it is a directory. A nil p matches everything. walk does not follow links to
+// directories and skips .git. A dir that is not a directory has nothing below it. walk
+// skips directories below dir that disappear meanwhile or cannot be read.
+func (r *Root) walk(ctx context.Context, dir string, p pattern, visit func(name string, d fs.DirEntry) error) error {
+	return fs.WalkDir(r.root.FS(), dir, func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil && name == dir && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR):
+			return err
+		case err != nil || d.IsDir() && name == dir:
+			return nil
+		case d.IsDir() && d.Name() == ".git":
+			return fs.SkipDir
+		}
+		if p == nil || p.match(name) {
+			err = visit(name, d)
+		}
+		if err == nil && d.IsDir() && p != nil && !p.under(name) {
+			err = fs.SkipDir
+		}
+		return err
+	})
 }

@@ -35,6 +35,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/acode-dev/acode/redact"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/subtree"
 )
@@ -42,9 +43,9 @@ import (
 // Root is an open workspace. Its methods may be called from several goroutines, but the
 // methods of one key from one at a time.
 type Root struct {
-	// Redact masks secrets in a long line before a search cuts it. A nil Redact masks
-	// none. It is set before any method is called.
-	Redact func(string) string
+	// Redact masks the secrets in the texts that ReadText, List and Search return. It is
+	// set before any method is called.
+	Redact *redact.Redactor
 
 	dir  string
 	root *os.Root

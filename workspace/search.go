@@ -6,12 +6,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/acode-dev/acode/redact"
 	"github.com/acode-dev/acode/session"
 )
 
@@ -20,17 +22,16 @@ const (
 	maxMatches = 64 << 10
 	// maxMatchLine is the number of bytes of one line that are shown.
 	maxMatchLine = 400
-	// cutMargin is the number of bytes that are redacted after the shown ones. No
-	// secret is longer.
-	cutMargin = 16 << 10
+	// maxLine is the number of bytes of one line that are searched.
+	maxLine = 1 << 20
 	// sniff is the number of bytes in which a NUL makes a file binary.
 	sniff = 8 << 10
 )
 
 // Search looks for an RE2 pattern, line by line, in the files at or below a path, which
-// may be a glob. It returns lines "path:line: text" as valid UTF-8, with text cut at 400
-// bytes, and at most 64 KiB of them. The bool reports whether lines are missing because
-// of that limit. Search also returns the files that matched up to there and whose names
+// may be a glob. It does not find what is masked. It returns lines "path:line: text" as
+// valid UTF-8, with text cut at 400 bytes, and at most 64 KiB of them. The bool reports
+// whether lines are missing because of that limit. Search also returns the files that matched up to there and whose names
 // are UTF-8. It skips binary files, .git and anything past the first MiB of a line. It
 // returns ErrFileStep for a bad pattern, a missing path and more than a million files.
 func (r *Root) Search(ctx context.Context, s session.Search) (string, bool, []session.FileState, error) {
@@ -90,38 +91,19 @@ func (r *Root) searched(ctx context.Context, where string) (names []string, met 
 // matches collects lines up to the limit.
 type matches struct {
 	re     *regexp.Regexp
-	redact func(string) string
+	redact *redact.Redactor
 	text   strings.Builder
 	cut    bool
 }
 
-func (m *matches) add(name string, line int, text []byte) {
-	if len(text) > maxMatchLine {
-		text = m.start(text)
-	}
-	l := strings.ToValidUTF8(fmt.Sprintf("%s:%d: %s\n", name, line, text), "�")
+func (m *matches) add(name string, line int, text string) {
+	l := strings.ToValidUTF8(fmt.Sprintf("%s:%d: %s\n", shownName(m.redact.String(name)), line, cutLine(text, maxMatchLine)), "�")
 	if m.cut = m.cut || m.text.Len()+len(l) > maxMatches; !m.cut {
 		m.text.WriteString(l)
 	}
 }
 
-// start returns the part of a long line that is shown. It redacts the line first,
-// because a secret cannot be recognised later by its beginning alone.
-func (m *matches) start(text []byte) []byte {
-	if m.redact != nil {
-		seen := text[:min(len(text), maxMatchLine+cutMargin)]
-		masked := []byte(m.redact(string(seen)))
-		// The end of seen may be the beginning of a secret, even if the masked text is
-		// short.
-		if len(seen) < len(text) {
-			masked = masked[:max(0, len(masked)-cutMargin)]
-		}
-		text = masked
-	}
-	return text[:min(len(text), maxMatchLine)]
-}
-
-// searchFile searches and hashes one file in a single pass.
+// searchFile searches and hashes one file. It masks only a file in which a line matches.
 func (r *Root) searchFile(ctx context.Context, name string, m *matches) (session.FileState, bool, error) {
 	f, before, err := r.follow(name)
 	if err != nil {
@@ -138,8 +120,12 @@ func (r *Root) searchFile(ctx context.Context, name string, m *matches) (session
 	if isBinary(head) {
 		return session.FileState{}, false, nil
 	}
-	hit, err := m.scan(name, in)
+	hit, err := m.in(in)
 	if err != nil || !hit {
+		return session.FileState{}, false, err
+	}
+	masked := r.Redact.Lines(&section{ctx: ctx, r: io.NewSectionReader(f, 0, before.size)}, maxLine)
+	if hit, err = m.collect(name, masked); err != nil || !hit {
 		return session.FileState{}, false, err
 	}
 	if _, err := io.Copy(io.Discard, in); err != nil {
@@ -154,12 +140,12 @@ func (r *Root) searchFile(ctx context.Context, name string, m *matches) (session
 	return state, true, nil
 }
 
-// scan matches line by line until the limit. It sees only the first MiB of a line.
-func (m *matches) scan(name string, in *bufio.Reader) (hit bool, err error) {
-	const maxLine = 1 << 20
+// in reports whether a line matches. It sees only the first MiB of a line.
+func (m *matches) in(in *bufio.Reader) (bool, error) {
 	var line []byte
-	for n := 1; !m.cut; n++ {
+	for {
 		line = line[:0]
+		var err error
 		for {
 			part, rerr := in.ReadSlice('\n')
 			line = append(line, part[:min(len(part), maxLine-len(line))]...)
@@ -168,14 +154,30 @@ func (m *matches) scan(name string, in *bufio.Reader) (hit bool, err error) {
 			}
 		}
 		if err != nil && err != io.EOF {
-			return hit, err
+			return false, err
 		}
 		if text := bytes.TrimRight(line, "\r\n"); (len(line) > 0 || err == nil) && m.re.Match(text) {
-			hit = true
-			m.add(name, n, text)
+			return true, nil
 		}
 		if err == io.EOF {
-			return hit, nil
+			return false, nil
+		}
+	}
+}
+
+// collect adds the masked lines that match until the limit. It reports whether one did.
+func (m *matches) collect(name string, lines *redact.Lines) (hit bool, err error) {
+	for !m.cut {
+		line, err := lines.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return false, err
+		}
+		if text := strings.TrimRight(line.Text, "\r\n"); m.re.MatchString(text) {
+			hit = true
+			m.add(name, line.Number, text)
 		}
 	}
 	return hit, nil
