@@ -162,37 +162,46 @@ func (o *Original) tokens(text string) iter.Seq2[int, string] {
 	}
 }
 
-// token returns the longest known mask with which s begins, or else what could be a mask
-// of another file: a row of asterisks and the rest of a word.
+// token returns the longest known mask with which s begins, or else a row of asterisks.
+// If it is shorter than a mask can be, the token has the rest of the word too, because
+// that could be the end of a mask of another file.
 func (o *Original) token(s string) string {
 	row := stars(s)
+	end := row
 	for _, n := range o.sizes[row] {
 		if n <= len(s) && o.known[s[:n]] && (s[n-1] != '*' || n == len(s) || s[n] != '*') {
-			return s[:n]
+			end = n
+			break
 		}
 	}
-	end := row
-	for row <= mostStars && end < len(s) && end < row+tailBytes && s[end] > ' ' && s[end] != '*' && !quote(s[end]) {
+	for end < len(s) && end < maskBytes && !delimiter(s[end]) {
 		end++
 	}
 	return s[:end]
 }
 
-// mostStars is the greatest number of asterisks in a row that one mask can have. Only
-// its last characters can be asterisks of the secret.
-const mostStars = len(mark) + tailBytes
+// delimiter reports whether c ends the word after a row of asterisks.
+func delimiter(c byte) bool {
+	return c <= ' ' || quote(c) || strings.IndexByte("*@,;&)]}<>|\\", c) >= 0
+}
+
+// maskBytes is the length of the longest mask, apart from masks that are joined. It is
+// also the greatest number of asterisks that one has in a row.
+const maskBytes = len(mark) + tailBytes
 
 // Restore replaces each mask in text by the bytes that it stands for, and returns a text
 // without masks as it is. A text of the original that looks like a mask stands for
 // itself. So does a row of more asterisks than a mask can have, unless it is part of a
-// mask of the original. Restore returns a *MaskError for a mask that does not stand for
-// exactly one value of the original.
+// mask of the original. A mask without visible characters of its secret counts only
+// with the rest of the word after it, because that could be the end of another mask.
+// Restore returns a *MaskError for a mask that does not stand for exactly one value of
+// the original (D6).
 func (o *Original) Restore(text string) (string, error) {
 	var b strings.Builder
 	done := 0
 	for at, token := range o.tokens(text) {
 		v, ok := o.values[token]
-		if !ok && strings.Trim(token, "*") == "" && len(token) > mostStars {
+		if !ok && strings.Trim(token, "*") == "" && len(token) > maskBytes {
 			continue
 		}
 		if !ok || v.doubt {

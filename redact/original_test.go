@@ -49,8 +49,8 @@ func knowing(n int) *redact.Redactor {
 	return redact.New([]string{fmt.Sprintf("planted-by-value-%04d", n), fmt.Sprintf("planted-line-one\nplanted-line-%04d", n)})
 }
 
-// A person's agent reads a file with masks, and sends masks back with each of the tools
-// that write. Every byte of the secret is kept.
+// D6: an agent reads a file with masks, and sends masks back with each of the tools that
+// write. Every byte of the secret is kept.
 func TestEveryKindIsKept(t *testing.T) {
 	r := knowing(7)
 	all := kinds(7)
@@ -109,7 +109,9 @@ func TestRestore(t *testing.T) {
 		{"empty", "", "", ""},
 		{"one_value_twice", "password=hunter2hunter2\npassword=hunter2hunter2", "password=***ter2", "password=hunter2hunter2"},
 		{"text_after_a_mask", "password=hunter2hunter2", "x=***ter2ter2", "x=hunter2hunter2ter2"},
-		{"literal", "see ***bold*** and ***", "***bold*** or ***\n***bold", "***bold*** or ***\n***bold"},
+		{"literal", "see ***bold*** and ***", "***bold*** or ***, ***bold", "***bold*** or ***, ***bold"},
+		{"other_host", "redis://:ab@h/0", "redis://:***@h2/1", "redis://:ab@h2/1"},
+		{"short_mask_in_a_word", "exactly8-x", "***-x ***-x", "exactly8-x exactly8-x"},
 		{"literal_and_secret", "***bold\ntoken=hunter2hunter2", "token=***ter2\n***bold", "token=hunter2hunter2\n***bold"},
 		{"placeholder", "password: ***\n", "password: ***\nx", "password: ***\nx"},
 		{"longer_row", banner, "/************\n***", "/************\n***"},
@@ -131,7 +133,7 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// Nothing is guessed.
+// D6: nothing is guessed.
 func TestMasksThatCannotBeRestored(t *testing.T) {
 	r := redact.New([]string{"exactly8", "twelve-bytes", "another-bytes"})
 	for _, tt := range []struct {
@@ -146,7 +148,9 @@ func TestMasksThatCannotBeRestored(t *testing.T) {
 		{"of_another_file_without_tail", "token=hunter2hunter2", "x: '***'", redact.MaskError{Reason: redact.MaskUnknown, Mask: "***", Line: 1}},
 		{"no_file", "", "***ter2", redact.MaskError{Reason: redact.MaskUnknown, Mask: "***ter2", Line: 1}},
 		{"other_tail", "token=hunter2hunter2", "token=***ter3", redact.MaskError{Reason: redact.MaskUnknown, Mask: "***ter3", Line: 1}},
-		{"more_asterisks", "token=hunter2hunter2", "token=****ter2", redact.MaskError{Reason: redact.MaskUnknown, Mask: "****ter2", Line: 1}},
+		{"more_asterisks", "token=hunter2hunter2", "token=****ter2", redact.MaskError{Reason: redact.MaskUnknown, Mask: "****ter", Line: 1}},
+		{"of_another_file_beside_a_short_one", "password: 'ab'", "password: '***cdef'", redact.MaskError{Reason: redact.MaskUnknown, Mask: "***cdef", Line: 1}},
+		{"text_added_to_a_short_mask", "password: 'ab'", "password: '***c'", redact.MaskError{Reason: redact.MaskUnknown, Mask: "***c", Line: 1}},
 		{"other_literal", "***bold***", "***bald***", redact.MaskError{Reason: redact.MaskUnknown, Mask: "***bald", Line: 1}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -211,8 +215,8 @@ func TestRestoreLongSecrets(t *testing.T) {
 	}
 }
 
-// For any file with secrets: redact, change a line that has no mask, restore. The result
-// is the file with that line changed, unless a mask stands for several values.
+// D6, for any file with secrets: redact, change a line that has no mask, restore. The
+// result is the file with that line changed, unless a mask stands for several values.
 func TestRestoreChangesOneLine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var lines []string

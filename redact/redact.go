@@ -12,6 +12,8 @@
 //	D3  Text that is not a secret keeps its bytes.
 //	D4  A text has one result, however it is split into pieces.
 //	D5  A process can know the secrets of another one without their values.
+//	D6  A mask in a text that its author sends back for a file becomes exactly the bytes
+//	    that it hides in that file, or an error. Nothing is guessed.
 package redact
 
 import (

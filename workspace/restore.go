@@ -16,10 +16,10 @@ import (
 
 // Restore returns a write or an edit with each mask in its texts replaced by what the
 // mask stands for in the present file. The author of c saw the file through ReadText or
-// Search. Restore returns other changes as they are. It changes nothing. It returns
-// ErrUsage for a mask that does not stand for exactly one value of the file, for an edit
-// of a part of a secret, and for a change after which a masked value of the file would
-// no longer be masked.
+// Search. Restore returns other changes as they are. It changes nothing.
+//
+// ErrUsage means that a mask does not stand for exactly one value of the file, that an
+// edit would replace a part of a secret, or that the result would show a masked value.
 func (r *Root) Restore(ctx context.Context, c session.Change) (session.Change, error) {
 	if c.Op != session.KindEdit && (c.Op != session.KindWrite || !redact.HasMask(c.Content)) {
 		return c, nil

@@ -31,9 +31,10 @@ const (
 // Search looks for an RE2 pattern, line by line, in the files at or below a path, which
 // may be a glob. It does not find what is masked. It returns lines "path:line: text" as
 // valid UTF-8, with text cut at 400 bytes, and at most 64 KiB of them. The bool reports
-// whether lines are missing because of that limit. Search also returns the files that matched up to there and whose names
-// are UTF-8. It skips binary files, .git and anything past the first MiB of a line. It
-// returns ErrFileStep for a bad pattern, a missing path and more than a million files.
+// whether lines are missing because of that limit. Search also returns the files that
+// matched up to there and whose names are UTF-8. It skips binary files, .git and
+// anything past the first MiB of a line. It returns ErrFileStep for a bad pattern, a
+// missing path and more than a million files.
 func (r *Root) Search(ctx context.Context, s session.Search) (string, bool, []session.FileState, error) {
 	re, err := regexp.Compile(s.Pattern)
 	if err != nil {
