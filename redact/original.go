@@ -259,13 +259,19 @@ func (o *Original) inside(at int) bool {
 // searched for.
 func (o *Original) Hides(result []byte, sent string) error {
 	hidden := prefixed{}
+	// true for a value that the author knows
+	known := map[string]bool{}
 	for _, m := range o.masks {
-		hidden.add(o.text[m.from:m.to])
+		v := string(o.text[m.from:m.to])
+		if _, ok := known[v]; !ok && len(v) >= MinSecretBytes {
+			known[v] = false
+			start := [MinSecretBytes]byte([]byte(v))
+			hidden[start] = append(hidden[start], v)
+		}
 	}
 	if len(hidden) == 0 {
 		return nil
 	}
-	known := map[string]bool{}
 	for _, text := range [][]byte{o.masked, []byte(sent)} {
 		for _, v := range hidden.find(text) {
 			known[v] = true
@@ -283,15 +289,6 @@ func (o *Original) Hides(result []byte, sent string) error {
 
 // prefixed has values by their first MinSecretBytes.
 type prefixed map[[MinSecretBytes]byte][]string
-
-func (p prefixed) add(v []byte) {
-	if len(v) < MinSecretBytes {
-		return
-	}
-	if start := [MinSecretBytes]byte(v); !slices.Contains(p[start], string(v)) {
-		p[start] = append(p[start], string(v))
-	}
-}
 
 // find returns the places of values in text.
 func (p prefixed) find(text []byte) iter.Seq2[int, string] {

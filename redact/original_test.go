@@ -279,3 +279,23 @@ func FuzzRestore(f *testing.F) {
 		}
 	})
 }
+
+// A file of many secrets costs no square of its length.
+func TestManySecrets(t *testing.T) {
+	var file strings.Builder
+	for i := range 30_000 {
+		fmt.Fprintf(&file, "token=AAAAAAAA-%08d\n", i*7)
+	}
+	text := file.String() + "last: 1\n"
+	r := redact.New(nil)
+	o := r.Original([]byte(text))
+	if _, err := o.RestoreOld("last: 1"); err != nil {
+		t.Error(err)
+	}
+	if err := o.Hides([]byte(strings.Replace(text, "last: 1", "last: 2", 1)), "last: 2"); err != nil {
+		t.Error(err)
+	}
+	if got, err := o.Restore("last: ***"); err == nil {
+		t.Errorf("Restore: got %q, want an error", got)
+	}
+}
