@@ -114,7 +114,7 @@ func (c *Calls) item(ctx context.Context, call Call) (it session.Item, err error
 
 // start executes a call in the background. It ends the call that begin began.
 func (c *Calls) start(at *acquired, it session.Item) *running {
-	r := &running{done: make(chan struct{})}
+	r := &running{call: it.Call, done: make(chan struct{})}
 	c.mu.Lock()
 	c.known[it.ID] = r
 	c.mu.Unlock()
@@ -298,15 +298,12 @@ func (c *Calls) settledOp(ctx context.Context, id session.StepID) (op *session.S
 
 // answer reads the record of a call from its events.
 func (c *Calls) answer(ctx context.Context, op *session.StepState) (CallResult, error) {
-	var began session.OperationStartedData
-	if err := c.event(ctx, op.StartSeq, &began); err != nil {
-		return CallResult{}, err
-	}
 	a := CallResult{Op: op.StepID, Outcome: CallRuns, StartedUS: op.StartedUS, EndedUS: op.EndedUS}
-	if began.Call != nil {
-		a.Tool, a.Digest, a.Label = began.Call.Tool, began.Call.Digest, began.Call.Label
+	call, err := c.call(ctx, op)
+	if err != nil {
+		return a, err
 	}
-	var err error
+	a.Tool, a.Digest, a.Label = call.Tool, call.Digest, call.Label
 	switch op.Status {
 	case session.StepDone:
 		var d session.OperationCompletedData
@@ -322,6 +319,21 @@ func (c *Calls) answer(ctx context.Context, op *session.StepState) (CallResult, 
 		a.Outcome, a.Command, a.Code, a.Message = CallUnknown, d.Command, session.ErrUncertain, d.Why
 	}
 	return a, err
+}
+
+// call returns the intent of an operation.
+func (c *Calls) call(ctx context.Context, op *session.StepState) (session.Call, error) {
+	c.mu.Lock()
+	r := c.known[op.StepID]
+	c.mu.Unlock()
+	if r != nil {
+		return *r.call, nil
+	}
+	var d session.OperationStartedData
+	if err := c.event(ctx, op.StartSeq, &d); err != nil || d.Call == nil {
+		return session.Call{}, err
+	}
+	return *d.Call, nil
 }
 
 // event decodes an event of the session.

@@ -36,6 +36,9 @@ type Calls struct {
 	ctx context.Context
 	end context.CancelFunc
 
+	// names this process in the locks
+	self lock.Holder
+
 	// held while a call begins or ends; guards the next three fields
 	turn sync.Mutex
 	// marks the session as that of a live connection; nil until there is a session
@@ -72,6 +75,7 @@ type acquired struct {
 
 // running is a call that this process executes.
 type running struct {
+	call *session.Call
 	// closed when the call has its outcome
 	done chan struct{}
 	err  error
@@ -85,8 +89,13 @@ func (s *Site) Converse(ctx context.Context, of Agent, fresh bool) (*Calls, erro
 	if err != nil {
 		return nil, err
 	}
+	self, err := lock.Self(s.commandLine(), s.Now())
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	self.Turns = true
 	root.Redact = s.Redactor
-	c := &Calls{site: s, of: of, root: root, known: map[session.StepID]*running{}, settled: map[session.StepID]bool{}}
+	c := &Calls{site: s, of: of, root: root, self: self, known: map[session.StepID]*running{}, settled: map[session.StepID]bool{}}
 	c.ctx, c.end = context.WithCancel(context.WithoutCancel(ctx))
 	if !fresh {
 		err = c.find(ctx)
@@ -138,10 +147,7 @@ func (c *Calls) find(ctx context.Context) error {
 
 // connect marks a session as that of a live connection.
 func (c *Calls) connect(id session.ID) (*lock.Lock, error) {
-	self, err := lock.Self(c.site.commandLine(), c.site.Now())
-	if err != nil {
-		return nil, err
-	}
+	self := c.self
 	self.Session = id
 	return acquire(c.site.agentFile(id), self)
 }
@@ -231,8 +237,9 @@ func (c *Calls) lock(ctx context.Context, limit time.Duration) error {
 		c.id = id
 		c.mu.Unlock()
 	}
-	w := &work{Site: c.site, turns: true}
-	until := c.site.Now().Add(limit)
+	w := &work{Site: c.site, self: c.self}
+	w.self.Since = c.site.Now()
+	until := w.self.Since.Add(limit)
 	for {
 		locks, err := w.take(c.id)
 		if err == nil {
@@ -256,7 +263,7 @@ func (c *Calls) lock(ctx context.Context, limit time.Duration) error {
 // calls that were in progress.
 func (c *Calls) acquire(ctx context.Context) error {
 	c.leave()
-	w := &work{Site: c.site, door: &silent{}, turns: true, choices: Choices{Explicit: true}, tally: tally{now: c.site.Now}}
+	w := &work{Site: c.site, door: &silent{}, self: c.self, choices: Choices{Explicit: true}, tally: tally{now: c.site.Now}}
 	err := c.load(ctx, w)
 	if err == nil {
 		err = w.askedBefore(ctx)
@@ -352,6 +359,11 @@ func (c *Calls) carryOver(at *acquired) {
 	}
 	c.unread = nil
 	var seen []string
+	defer func() {
+		if len(seen) == 0 { // the journal has all marks
+			_ = os.Remove(c.site.marksFile(c.id)) // otherwise they are read once more
+		}
+	}()
 	at.calls.Look(func(s *session.Session) {
 		for id, op := range s.Ops {
 			if c.settled[id] && op.Status != session.InProgress {

@@ -20,11 +20,14 @@ import (
 
 // take acquires the locks of the session and the workspace. Site.Close releases them.
 func (w *work) take(id session.ID) ([]release, error) {
-	self, err := lock.Self(w.commandLine(), w.Now())
-	if err != nil {
-		return nil, err
+	self := w.self
+	if self.PID == 0 {
+		var err error
+		if self, err = lock.Self(w.commandLine(), w.Now()); err != nil {
+			return nil, err
+		}
 	}
-	self.Session, self.Turns = id, w.turns
+	self.Session = id
 	sessionLock, err := acquire(w.lockFile(id), self)
 	if err != nil {
 		return nil, err

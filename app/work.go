@@ -10,6 +10,7 @@ import (
 
 	"github.com/acode-dev/acode/engine"
 	"github.com/acode-dev/acode/local"
+	"github.com/acode-dev/acode/lock"
 	"github.com/acode-dev/acode/provider/command"
 	"github.com/acode-dev/acode/redact"
 	"github.com/acode-dev/acode/resume"
@@ -111,8 +112,8 @@ type work struct {
 	tally tally
 	// when a continued session stopped; 0 for a new session
 	restUS int64
-	// it executes single operations for an agent
-	turns bool
+	// names this process in the locks; zero to ask when they are taken
+	self lock.Holder
 }
 
 // Start makes a session of a plan and executes it. The caller must first call Learn for

@@ -25,6 +25,9 @@ const (
 	// callsSwitch is the first argument of the child that makes calls of an agent.
 	callsSwitch = "bench-calls"
 	callRepeats = 150
+	// fewFiles is the number of files that calls write. The cost of a session grows with
+	// its files, and not with its history.
+	fewFiles = 50
 	// patience is longer than any call of a measurement.
 	patience = time.Minute
 )
@@ -104,7 +107,7 @@ func (a agent) did(ctx context.Context, c app.Call) error {
 }
 
 func writeOf(i int) app.Call {
-	c := session.Change{Op: session.KindWrite, Path: fileName(i), Content: string(content("after", i))}
+	c := session.Change{Op: session.KindWrite, Path: fileName(i % fewFiles), Content: string(content("after", i))}
 	return app.Call{Tool: "write_file", Arguments: c.Path, Step: session.Step{ID: "call", Kind: session.KindWrite, Changes: []session.Change{c}}}
 }
 
@@ -124,7 +127,7 @@ func (b *bench) writeCalls(ctx context.Context, dir string) (wrote, bare sample,
 	for i := range callRepeats + 1 {
 		err := errors.Join(
 			wrote.timed(func() error { return a.did(ctx, writeOf(i)) }),
-			bare.timed(func() error { return errors.Join(a.twice(i), replace(raw, fileName(i), content("after", i))) }))
+			bare.timed(func() error { return errors.Join(a.twice(i), replace(raw, fileName(i%fewFiles), content("after", i))) }))
 		if err != nil {
 			return nil, nil, err
 		}
