@@ -49,7 +49,7 @@ func (s *Store) LogFrames(ctx context.Context) (n int, err error) {
 func (s *Store) Dump(ctx context.Context) (string, error) {
 	var out strings.Builder
 	err := s.read(ctx, func(q querier) error {
-		for _, table := range []string{"store", "sessions", "events", "steps", "files", "blobs", "requests"} {
+		for _, table := range []string{"store", "sessions", "events", "steps", "operations", "files", "blobs", "requests"} {
 			err := q.each(ctx, `SELECT * FROM `+table, nil, func(r row) error {
 				for i, v := range r.values {
 					fmt.Fprintf(&out, "%s.%s=%v\n", table, r.columns[i], v)
