@@ -1,0 +1,287 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/acode-dev/acode/app"
+	"github.com/acode-dev/acode/session"
+)
+
+// The outcomes that are no outcomes of an operation.
+const (
+	// the call was refused, and nothing was changed
+	outcomeDenied = "denied"
+	// the call was not carried out; the client is told of earlier ones first
+	outcomeTold = "told"
+)
+
+const (
+	// headBytes and tailBytes are how much of a long output an answer has.
+	headBytes = 6 << 10
+	tailBytes = 10 << 10
+	// lastBytes is how much of an output the list of a told answer has.
+	lastBytes = 600
+	// mostChanged is how many changed files an answer names.
+	mostChanged = 20
+)
+
+// result is the structured content of an answer. Some clients give the model this instead
+// of the text, so it has the text too.
+type result struct {
+	// Operation and Handle name the operation; they are empty if there is none.
+	Operation string `json:"operation,omitempty"`
+	Handle    string `json:"handle,omitempty"`
+	// Label says what the operation does.
+	Label   string `json:"label,omitempty"`
+	Outcome string `json:"outcome"`
+	// Recovered says that this is the result of an earlier call.
+	Recovered bool `json:"recovered"`
+	Exit      *int `json:"exit,omitempty"`
+	// Changed are files of the session that others have changed since.
+	Changed []change `json:"changed_meanwhile"`
+	// Owed are the earlier calls of a told answer, oldest first.
+	Owed  []result `json:"owed,omitempty"`
+	Error *problem `json:"error,omitempty"`
+	Text  string   `json:"text,omitempty"`
+}
+
+// change is a file that changed.
+type change struct {
+	Path string `json:"path"`
+	Kind string `json:"kind"`
+	Diff string `json:"diff,omitempty"`
+}
+
+// problem is an error in the words of this door.
+type problem struct {
+	Code      session.Code `json:"code"`
+	Message   string       `json:"message,omitempty"`
+	Hint      string       `json:"hint"`
+	Retryable bool         `json:"retryable"`
+}
+
+func newProblem(err error, spell func(session.Hint) string) problem {
+	p := problem{Code: app.CodeOf(err), Message: err.Error()}
+	var e *session.Error
+	if errors.As(err, &e) {
+		p.Retryable, p.Hint = e.Retryable, spell(e.Next)
+	}
+	p.Hint = cmp.Or(p.Hint, hints()[p.Code], spell(app.Hint(err)))
+	return p
+}
+
+// hints has the default next step of codes where an agent cannot do what a person can.
+func hints() map[session.Code]string {
+	again := "fix the cause, then make the call again"
+	return map[session.Code]string{
+		session.ErrFileStep:  again,
+		session.ErrEscape:    "name a path inside the workspace",
+		session.ErrCommand:   again,
+		session.ErrUsage:     "look at the schema of the tool",
+		session.ErrUnknownID: "session_state lists the handles that are open",
+		session.ErrLocked:    "make the call again later",
+		session.ErrConflict:  "give the call another name",
+		session.ErrWorkspace: "a person can start the server in a project directory with -C DIR",
+	}
+}
+
+func (p problem) String() string { return fmt.Sprintf("%s (%s). Hint: %s", p.Message, p.Code, p.Hint) }
+
+// reply makes the answer of a tool from its structured content.
+func reply(r result, isError bool) *sdk.CallToolResult {
+	if r.Changed == nil {
+		r.Changed = []change{}
+	}
+	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: r.Text}}, StructuredContent: r, IsError: isError}
+}
+
+// refused is the answer to a call that was not carried out.
+func refused(err error, spell func(session.Hint) string) *sdk.CallToolResult {
+	p := newProblem(err, spell)
+	return reply(result{Outcome: outcomeDenied, Error: &p, Text: p.String()}, true)
+}
+
+// describe makes the structured content of an operation. recovered says that an equal call
+// asked for it.
+func (t *talk) describe(ctx context.Context, a app.CallResult, recovered bool) (result, error) {
+	r := result{Operation: a.Op.Op, Handle: a.Op.Op, Label: a.Label, Outcome: a.Outcome, Recovered: recovered}
+	if recovered || a.Outcome == app.CallUnknown {
+		if err := t.Since(ctx, &a); err != nil {
+			return r, err
+		}
+		r.Changed = changes(a.Changed)
+	}
+	var out strings.Builder
+	if recovered {
+		out.WriteString(t.again(a))
+	}
+	t.outcome(&out, &r, a)
+	if ran(a) {
+		shown, err := t.output(ctx, a.Op, headBytes, tailBytes)
+		if err != nil {
+			return r, err
+		}
+		out.WriteString(shown)
+	}
+	if !recovered && len(r.Changed) > 0 {
+		out.WriteString("\nFiles of this session that changed: " + named(r.Changed) + "\n")
+	}
+	r.Text = strings.TrimRight(out.String(), "\n")
+	return r, nil
+}
+
+// ran reports whether a call ran a command, which may have output.
+func ran(a app.CallResult) bool { return a.Tool == "run_command" }
+
+// again says that a call was not carried out because an equal one was.
+func (t *talk) again(a app.CallResult) string {
+	began := t.clock(a.StartedUS)
+	var out strings.Builder
+	if a.Outcome == app.CallRuns {
+		fmt.Fprintf(&out, "NOT STARTED AGAIN. The same call began at %s, before your connection was lost, and it still runs.", began)
+	} else {
+		fmt.Fprintf(&out, "NOT RUN NOW. The same call ran at %s and ended at %s, before your connection was lost. This is its result.", began, t.clock(a.EndedUS))
+	}
+	fmt.Fprintf(&out, " Files changed since: %s.", cmp.Or(named(changes(a.Changed)), "none"))
+	out.WriteString(" To run it again, repeat the call with fresh: true.\n\n")
+	return out.String()
+}
+
+// outcome says how an operation ended.
+func (t *talk) outcome(out *strings.Builder, r *result, a app.CallResult) {
+	switch c := a.Command; {
+	case a.Outcome == app.CallRuns:
+		fmt.Fprintf(out, "STILL RUNNING: %s has the handle %s. It continues; use wait_command, command_output or stop_command with this handle. Do not start it again.\n", cmp.Or(a.Label, "the call"), a.Op.Op)
+	case a.Outcome == app.CallUnknown:
+		fmt.Fprintf(out, "OUTCOME UNKNOWN: %s\nIt may have had its effect, in whole or in part. Look at the files and the output before you repeat it; a repeated call is carried out.\n", cmp.Or(a.Message, "no record of its end exists"))
+	case c != nil:
+		exit := c.Exit
+		r.Exit = &exit
+		fmt.Fprintf(out, "%s after %s.\n", ended(*c), time.Duration(c.DurationUS*1000).Round(time.Millisecond))
+	case a.Outcome == app.CallFailed:
+		fmt.Fprintf(out, "FAILED: %s (%s)\n", a.Message, a.Code)
+	default:
+		fmt.Fprintf(out, "Done: %s\n", a.Label)
+	}
+	if a.Outcome == app.CallFailed && a.Command == nil {
+		r.Error = &problem{Code: a.Code, Message: a.Message, Hint: "fix the cause, then make the call again"}
+	}
+	if c := a.Command; c != nil && len(c.Left) > 0 {
+		fmt.Fprintf(out, "Processes that still run: %s\n", strings.Join(c.Left, "; "))
+	}
+}
+
+// ended says how a command ended.
+func ended(c session.CommandResult) string {
+	switch {
+	case c.StartError != "":
+		return "The command could not start: " + c.StartError + ":"
+	case c.TimedOut:
+		return "TIMED OUT: the command was ended"
+	case c.Cancelled:
+		return "STOPPED: the command was ended"
+	case c.Signal != "":
+		return "Ended by " + c.Signal
+	}
+	return fmt.Sprintf("Exit status %d", c.Exit)
+}
+
+// output returns the output of a command: its head, its tail, and how to read the rest.
+func (t *talk) output(ctx context.Context, op session.StepID, head, tail int) (string, error) {
+	text, _, total, err := t.Output(ctx, op, 0, head+tail)
+	if err != nil || total <= int64(head+tail) {
+		return text, err
+	}
+	from := total - int64(tail)
+	end, _, _, err := t.Output(ctx, op, from, tail)
+	if err != nil {
+		return "", err
+	}
+	end = strings.ToValidUTF8(end, "")
+	if head == 0 {
+		return "… " + end, nil
+	}
+	return fmt.Sprintf("%s\n… %d of %d bytes are left out here; read them with command_output: handle %s, from %d …\n%s",
+		strings.ToValidUTF8(text[:head], ""), from-int64(head), total, op.Op, head, end), nil
+}
+
+// told is the answer to a call that has to wait until the client knows of earlier ones.
+func (t *talk) told(ctx context.Context, owed []app.CallResult) (result, error) {
+	r := result{Outcome: outcomeTold}
+	var out strings.Builder
+	out.WriteString("NOT RUN. Your connection was lost earlier, and you may not have seen the answers of these calls:\n")
+	for i, a := range owed {
+		if err := t.Since(ctx, &a); err != nil {
+			return r, err
+		}
+		item := result{Operation: a.Op.Op, Handle: a.Op.Op, Label: a.Label, Outcome: a.Outcome, Recovered: true, Changed: changes(a.Changed)}
+		if item.Changed == nil {
+			item.Changed = []change{}
+		}
+		fmt.Fprintf(&out, "\n%d. %s: %s (handle %s), began at %s", i+1, a.Tool, a.Label, a.Op.Op, t.clock(a.StartedUS))
+		if a.Outcome == app.CallRuns {
+			out.WriteString(".\n")
+		} else {
+			fmt.Fprintf(&out, ", ended at %s.\n", t.clock(a.EndedUS))
+		}
+		t.outcome(&out, &item, a)
+		if ran(a) {
+			last, err := t.output(ctx, a.Op, 0, lastBytes)
+			if err != nil {
+				return r, err
+			}
+			if last = strings.TrimSpace(last); last != "" {
+				fmt.Fprintf(&out, "Last output: %s\n", last)
+			}
+		}
+		if len(item.Changed) > 0 {
+			fmt.Fprintf(&out, "Files changed since: %s.\n", named(item.Changed))
+		}
+		r.Owed = append(r.Owed, item)
+	}
+	out.WriteString("\nCompare them with what you were about to do. If your call is still needed, make it again now: it will be carried out.")
+	r.Text = out.String()
+	return r, nil
+}
+
+func changes(all []app.Difference) []change {
+	var out []change
+	for _, d := range all {
+		out = append(out, change{Path: d.Path, Kind: d.Kind, Diff: strings.Join(d.Lines, "\n")})
+	}
+	return out
+}
+
+// named lists changed files in a sentence.
+func named(all []change) string {
+	var words []string
+	for i, c := range all {
+		if i == mostChanged {
+			words = append(words, fmt.Sprintf("and %d more", len(all)-i))
+			break
+		}
+		words = append(words, c.Path+" ("+c.Kind+")")
+	}
+	return strings.Join(words, ", ")
+}
+
+// clock returns a time of day, with the date unless it is today.
+func (t *talk) clock(us int64) string {
+	at, now := time.UnixMicro(us), t.options.Now()
+	if at.Format(time.DateOnly) == now.Format(time.DateOnly) {
+		return at.Format(time.TimeOnly)
+	}
+	return at.Format(time.DateTime)
+}
+
+// isError reports whether an outcome is an error for the model.
+func isError(outcome string) bool {
+	return outcome == app.CallFailed || outcome == app.CallUnknown || outcome == outcomeDenied
+}

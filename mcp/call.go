@@ -1,0 +1,266 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/acode-dev/acode/app"
+	"github.com/acode-dev/acode/session"
+)
+
+// answer is what a call gives: the structured content, and the operations whose results it
+// has.
+type answer struct {
+	result
+	// results are the operations with a final outcome in this answer.
+	results []session.StepID
+}
+
+// called answers a call. The client may take its request back, or be gone; then the answer
+// does not count as written.
+func (s *server) called(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	s.alive()
+	t, a, err := s.carryOut(r)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err != nil {
+		return s.refuse(err), nil
+	}
+	if told := a.Outcome == outcomeTold; told || len(a.results) > 0 {
+		s.wire.whenWritten(r.Extra.Header.Get(idHeader), func() { t.written(told, a.results) })
+	}
+	return reply(a.result, isError(a.Outcome)), nil
+}
+
+// refuse answers a call that changed nothing.
+func (s *server) refuse(err error) *sdk.CallToolResult {
+	p := newProblem(err, s.options.Spell)
+	p.Message, p.Hint = s.options.Mask(p.Message), s.options.Mask(p.Hint)
+	return reply(result{Outcome: outcomeDenied, Error: &p, Text: p.String()}, true)
+}
+
+// carryOut does what a call asks for.
+func (s *server) carryOut(r *sdk.CallToolRequest) (*talk, answer, error) {
+	tool, err := s.options.find(r.Params.Name)
+	if err != nil {
+		return nil, answer{}, err
+	}
+	select {
+	case s.calls <- struct{}{}:
+		defer func() { <-s.calls }()
+	default:
+		return nil, answer{}, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("%d calls are being carried out already; nothing was changed", mostCalls), Retryable: true,
+			Next: session.Words("make the call again when another one has its answer")}
+	}
+	t, err := s.talk(r)
+	if err != nil {
+		return nil, answer{}, err
+	}
+	args, err := tool.check(r.Params.Arguments, t.workspace)
+	if err != nil {
+		return nil, answer{}, err
+	}
+	if tool.changes() {
+		a, err := t.change(tool, args, metaText(r.Params.Meta, MetaCall))
+		return t, a, err
+	}
+	a, err := t.read(tool, args)
+	return t, a, err
+}
+
+// change carries out a call that changes something, or does what the rule about owed
+// calls says instead.
+func (t *talk) change(tool tool, args arguments, name string) (answer, error) {
+	call := app.Call{Tool: tool.name, Arguments: args.canonical(), Step: step(tool, args)}
+	v, f, err := t.decide(Request{Tool: call.Tool, Digest: call.Digest(), Name: name, Fresh: args.yes(fresh)})
+	if err != nil {
+		return answer{}, err
+	}
+	switch v.Do {
+	case Conflict:
+		return answer{}, &session.Error{Code: session.ErrConflict, Message: fmt.Sprintf("another call of this connection has the name %q; nothing was changed", cut(name, 60))}
+	case Same:
+		return t.same(f)
+	case Tell:
+		return t.tell(v.List)
+	case Recover:
+		t.land(name, f, v.Op, nil)
+		return t.wait(v.Op, true)
+	}
+	a, err := t.run(call)
+	t.land(name, f, a.Op, err)
+	if err != nil {
+		return answer{}, err
+	}
+	return t.give(a, false)
+}
+
+func (t *talk) run(call app.Call) (app.CallResult, error) {
+	for i, c := range call.Step.Changes {
+		full, err := t.Restore(t.ctx, c)
+		if err != nil {
+			return app.CallResult{}, err
+		}
+		call.Step.Changes[i] = full
+	}
+	return t.Do(t.ctx, call, t.options.Patience)
+}
+
+// same answers a call as the one with its name.
+func (t *talk) same(f *flight) (answer, error) {
+	select {
+	case <-f.done:
+	case <-t.ctx.Done():
+		return answer{}, t.ctx.Err()
+	}
+	if f.err != nil {
+		return answer{}, f.err
+	}
+	return t.wait(f.op, false)
+}
+
+// tell lists the owed calls.
+func (t *talk) tell(list []session.StepID) (answer, error) {
+	var owed []app.CallResult
+	var results []session.StepID
+	for _, op := range list {
+		a, err := t.Answered(t.ctx, op)
+		if err != nil {
+			return answer{}, err
+		}
+		owed = append(owed, a)
+		if a.Outcome != app.CallRuns {
+			results = append(results, op)
+		}
+	}
+	r, err := t.told(t.ctx, owed)
+	return answer{r, results}, err
+}
+
+// wait waits for an operation and gives its result.
+func (t *talk) wait(op session.StepID, recovered bool) (answer, error) {
+	a, err := t.Wait(t.ctx, op, t.options.Patience)
+	if err != nil {
+		return answer{}, err
+	}
+	return t.give(a, recovered)
+}
+
+func (t *talk) give(a app.CallResult, recovered bool) (answer, error) {
+	r, err := t.describe(t.ctx, a, recovered)
+	if err != nil || a.Outcome == app.CallRuns {
+		return answer{result: r}, err
+	}
+	return answer{r, []session.StepID{a.Op}}, nil
+}
+
+// read carries out a call that is no operation to be owed.
+func (t *talk) read(tool tool, args arguments) (answer, error) {
+	call := app.Call{Tool: tool.name, Arguments: args.canonical(), Step: step(tool, args)}
+	var text string
+	var err error
+	switch tool.name {
+	case "read_file":
+		text, err = t.ReadFile(t.ctx, call, int(args.number("line")), int(args.number("lines")))
+	case "list_files":
+		text, err = t.ListFiles(t.ctx, call, int(args.number("limit")))
+	case "search":
+		text, err = t.SearchFiles(t.ctx, call)
+	case "session_state":
+		return t.state()
+	default:
+		return t.control(tool, args)
+	}
+	return answer{result: result{Outcome: app.CallDone, Text: text}}, err
+}
+
+// control carries out a call about an operation.
+func (t *talk) control(tool tool, args arguments) (answer, error) {
+	op, err := operation(args.text("handle"))
+	if err != nil {
+		return answer{}, err
+	}
+	switch tool.name {
+	case "wait_command":
+		return t.wait(op, false)
+	case "command_output":
+		text, next, total, err := t.Output(t.ctx, op, args.number("from"), int(args.number("limit")))
+		if err != nil {
+			return answer{}, err
+		}
+		if next < total {
+			text += fmt.Sprintf("\n… %d of %d bytes follow; read them from %d …", total-next, total, next)
+		}
+		return answer{result: result{Operation: op.Op, Handle: op.Op, Outcome: app.CallDone, Text: text}}, nil
+	case "stop_command":
+		a, err := t.Stop(t.ctx, op)
+		if err != nil {
+			return answer{}, err
+		}
+		return t.give(a, false)
+	}
+	a, err := t.Answered(t.ctx, op)
+	if err != nil {
+		return answer{}, err
+	}
+	return t.give(a, false)
+}
+
+// state lists what is open or owed.
+func (t *talk) state() (answer, error) {
+	owed, err := t.Owed(t.ctx)
+	if err != nil {
+		return answer{}, err
+	}
+	_, short := t.Session(t.ctx)
+	r := result{Outcome: app.CallDone}
+	var out strings.Builder
+	if short == "" {
+		out.WriteString("This conversation has no session yet; its first call makes one.\n")
+	} else {
+		fmt.Fprintf(&out, "Session %s in %s.\n", short, t.workspace)
+	}
+	for _, a := range owed {
+		fmt.Fprintf(&out, "%s: %s %s: %s, began at %s\n", a.Op.Op, a.Tool, a.Label, a.Outcome, t.clock(a.StartedUS))
+		r.Owed = append(r.Owed, result{Operation: a.Op.Op, Handle: a.Op.Op, Label: a.Label, Outcome: a.Outcome, Changed: []change{}})
+	}
+	if len(owed) == 0 {
+		out.WriteString("No operation runs, and you have seen the answers of all.\n")
+	}
+	r.Text = strings.TrimRight(out.String(), "\n")
+	return answer{result: r}, nil
+}
+
+// step returns the work of a call in acode's terms.
+func step(tool tool, args arguments) session.Step {
+	s := session.Step{ID: "call"}
+	change := func(c session.Change) {
+		s.Kind, s.Changes = c.Op, []session.Change{c}
+	}
+	switch tool.name {
+	case "read_file", "list_files":
+		s.Kind, s.Read = session.KindRead, &session.Read{Path: args.text("path")}
+	case "search":
+		s.Kind, s.Search = session.KindSearch, &session.Search{Pattern: args.text("pattern"), Path: args.text("path")}
+	case "write_file":
+		change(session.Change{Op: session.KindWrite, Path: args.text("path"), Content: args.text("content")})
+	case "edit_file":
+		change(session.Change{Op: session.KindEdit, Path: args.text("path"), Old: args.text("old_string"), New: args.text("new_string"), All: args.yes("replace_all")})
+	case "delete_file":
+		change(session.Change{Op: session.KindDelete, Path: args.text("path")})
+	case "move_file":
+		change(session.Change{Op: session.KindMove, From: args.text("source"), To: args.text("destination")})
+	case "run_command":
+		s.Kind = session.KindRun
+		s.Run = &session.Run{Shell: args.text("command"), Timeout: time.Duration(args.number("timeout_s")) * time.Second}
+		if dir := args.text("dir"); dir != "." {
+			s.Run.Dir = dir
+		}
+	}
+	return s
+}

@@ -1,0 +1,138 @@
+package mcp
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/acode-dev/acode/app"
+	"github.com/acode-dev/acode/session"
+)
+
+// talk is an open conversation on this connection.
+type talk struct {
+	Conversation
+	options   *Options
+	workspace string
+	// ctx ends with the connection.
+	ctx context.Context
+
+	mu   sync.Mutex
+	owed *Owed
+	// named has the calls with a name, for those who make the same call.
+	named map[string]*flight
+	// tick settles the answers of a connection that stays open.
+	tick *time.Timer
+	// gone reports whether the client is gone. The server may not have noticed.
+	gone func() bool
+}
+
+// flight is a call with a name.
+type flight struct {
+	done chan struct{}
+	// op and err are set before done is closed.
+	op  session.StepID
+	err error
+}
+
+func newTalk(ctx context.Context, c Conversation, o *Options, workspace string, byID bool) (*talk, error) {
+	owed, err := c.Owed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var calls []OwedCall
+	for _, a := range owed {
+		calls = append(calls, OwedCall{Op: a.Op, Tool: a.Tool, Digest: a.Digest, Runs: a.Outcome == app.CallRuns, StartedUS: a.StartedUS, EndedUS: a.EndedUS})
+	}
+	t := &talk{Conversation: c, options: o, workspace: workspace, ctx: ctx, owed: NewOwed(o.Settle, byID, calls), named: map[string]*flight{}}
+	t.tick = time.AfterFunc(time.Hour, t.stayed)
+	t.tick.Stop()
+	return t, nil
+}
+
+// alive settles answers, because the client made a request.
+func (t *talk) alive() {
+	t.mu.Lock()
+	ops := t.owed.Alive(t.options.Now())
+	t.mu.Unlock()
+	t.Settle(ops...)
+}
+
+// stayed settles answers, because the connection stayed open.
+func (t *talk) stayed() {
+	if t.ctx.Err() == nil && !t.gone() {
+		t.alive()
+	}
+}
+
+// close settles what an end in order settles, and closes the conversation.
+func (t *talk) close(inOrder bool) error {
+	t.tick.Stop()
+	if inOrder {
+		t.mu.Lock()
+		ops := t.owed.Closed()
+		t.mu.Unlock()
+		t.Settle(ops...)
+	}
+	return t.Close()
+}
+
+// decide asks the rule about a call, after it heard which earlier calls ended meanwhile.
+func (t *talk) decide(r Request) (v Verdict, f *flight, err error) {
+	t.mu.Lock()
+	running := t.owed.Running()
+	t.mu.Unlock()
+	ended := map[session.StepID]int64{}
+	for _, op := range running {
+		a, err := t.Answered(t.ctx, op)
+		if err != nil {
+			return v, nil, err
+		}
+		if a.Outcome != app.CallRuns {
+			ended[op] = a.EndedUS
+		}
+	}
+	t.mu.Lock()
+	for op, at := range ended {
+		t.owed.Ended(op, at)
+	}
+	v = t.owed.Call(r)
+	switch {
+	case r.Name == "":
+	case v.Do == Same:
+		f = t.named[r.Name]
+	case v.Do == Run || v.Do == Recover:
+		f = &flight{done: make(chan struct{})}
+		t.named[r.Name] = f
+	}
+	t.mu.Unlock()
+	t.Settle(v.Settled...)
+	return v, f, nil
+}
+
+// land ends a call with a name. One that was refused may be made again under its name.
+func (t *talk) land(name string, f *flight, op session.StepID, err error) {
+	if f == nil {
+		return
+	}
+	f.op, f.err = op, err
+	if err != nil {
+		t.mu.Lock()
+		t.owed.Forget(name)
+		delete(t.named, name)
+		t.mu.Unlock()
+	}
+	close(f.done)
+}
+
+// written notes that the answers with the results of ops are out.
+func (t *talk) written(told bool, ops []session.StepID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if told {
+		t.owed.Told(t.options.Now(), ops...)
+	} else {
+		t.owed.Answered(t.options.Now(), ops...)
+	}
+	t.tick.Reset(t.options.Settle + 10*time.Millisecond)
+}
