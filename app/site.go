@@ -39,6 +39,10 @@ type Setup struct {
 	// of a lock.
 	Command string
 
+	// Supervisor is the program that supervises commands: an absolute path, or empty for
+	// this program.
+	Supervisor string
+
 	// Deliver returns the command line of the process that delivers in the background if
 	// a server is configured. A nil Deliver starts none.
 	Deliver func() ([]string, error)

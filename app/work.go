@@ -459,7 +459,7 @@ func (w *work) decidedBy() string {
 func (w *work) runner() *command.Runner {
 	s := w.writer.Session()
 	return command.NewRunner(command.Config{
-		Dir: w.commandDir(s.ID), Session: s.ID, Epoch: s.Epoch + 1, Share: w.Settings.Config.Workspace.Share, Now: w.Now,
+		Executable: w.Supervisor, Dir: w.commandDir(s.ID), Session: s.ID, Epoch: s.Epoch + 1, Share: w.Settings.Config.Workspace.Share, Now: w.Now,
 		Args: supervisorArgs(s.ID, w.workspaceLocks(w.Workspace), w.commandDir(s.ID), w.Settings.Config.Command.MaxOutputBytes),
 	})
 }

@@ -24,6 +24,9 @@ func Run(ctx context.Context, args []string, commands func(*Invocation) []*cobra
 	return i.carryOut(ctx, root, args)
 }
 
+// Dir returns the directory that -C names; empty without -C.
+func (i *Invocation) Dir() string { return i.dir }
+
 // Setup returns the setup for commands that need no workspace. They keep no log.
 func (i *Invocation) Setup() (app.Setup, error) {
 	setup, err := i.setupIn("", nil)
@@ -47,44 +50,51 @@ func (i *Invocation) Confirm(what, typed string) error {
 	return err
 }
 
-// syncProgram is the program that delivers sessions.
-const syncProgram = "acode-sync"
+// The programs beside acode. Each has the commands that need what acode does not link.
+const (
+	syncProgram  = "acode-sync"
+	agentProgram = "acode-agent"
+)
 
-// deliveryCommands are the commands of acode-sync. acode passes their command lines on
+// otherCommands are the commands of other programs. acode passes their command lines on
 // unchanged.
-func (i *Invocation) deliveryCommands() []*cobra.Command {
+func (i *Invocation) otherCommands() []*cobra.Command {
 	var out []*cobra.Command
-	for _, c := range []struct{ name, short string }{
-		{"sync", "Deliver sessions to the server, or show the state of delivery"},
-		{"syncer", "Deliver sessions for as long as it runs, with metrics and health"},
-		{"metrics", "Print the metrics that the store can show"},
-		{"admin", "Administer the server: migrate, devices, verify, prune"},
+	for _, c := range []struct{ program, name, short string }{
+		{syncProgram, "sync", "Deliver sessions to the server, or show the state of delivery"},
+		{syncProgram, "syncer", "Deliver sessions for as long as it runs, with metrics and health"},
+		{syncProgram, "metrics", "Print the metrics that the store can show"},
+		{syncProgram, "admin", "Administer the server: migrate, devices, verify, prune"},
+		{agentProgram, "mcp", "Serve files and commands to an agent over the Model Context Protocol"},
 	} {
-		out = append(out, &cobra.Command{Use: c.name, Short: c.short, DisableFlagParsing: true,
-			RunE: func(*cobra.Command, []string) error { return i.handOver() },
+		out = append(out, &cobra.Command{Use: c.name, Short: c.short, DisableFlagParsing: true, Annotations: map[string]string{programKey: c.program},
+			RunE: func(*cobra.Command, []string) error { return i.handOver(c.program) },
 			ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-				// handOver returns only when acode-sync is missing; there is nothing to
+				// handOver returns only when the program is missing; there is nothing to
 				// complete then.
-				_ = i.handOver()
+				_ = i.handOver(c.program)
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}})
 	}
 	return out
 }
 
-// handOver replaces this process with acode-sync and the same command line.
-func (i *Invocation) handOver() error {
-	path, err := deliveryProgram()
+// programKey is the annotation of a command that belongs to another program.
+const programKey = "program"
+
+// handOver replaces this process with another program and the same command line.
+func (i *Invocation) handOver(program string) error {
+	path, err := otherProgram(program)
 	if err != nil {
 		return err
 	}
-	err = syscall.Exec(path, append([]string{syncProgram}, i.args...), os.Environ())
-	return notInstalled(err)
+	err = syscall.Exec(path, append([]string{program}, i.args...), os.Environ())
+	return notInstalled(program, err)
 }
 
 // drainer returns the command line of the process that delivers beside a session.
 func (i *Invocation) drainer() ([]string, error) {
-	path, err := deliveryProgram()
+	path, err := otherProgram(syncProgram)
 	if err != nil {
 		return nil, err
 	}
@@ -95,22 +105,27 @@ func (i *Invocation) drainer() ([]string, error) {
 	return args, nil
 }
 
-// deliveryProgram finds acode-sync beside this program, or else in PATH.
-func deliveryProgram() (string, error) {
+// otherProgram finds a program of acode beside this one, or else in PATH.
+func otherProgram(name string) (string, error) {
 	if self, err := os.Executable(); err == nil {
-		beside := filepath.Join(filepath.Dir(self), syncProgram)
+		beside := filepath.Join(filepath.Dir(self), name)
 		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
 			return beside, nil
 		}
 	}
-	path, err := exec.LookPath(syncProgram)
+	path, err := exec.LookPath(name)
 	if err != nil {
-		return "", notInstalled(err)
+		return "", notInstalled(name, err)
 	}
 	return path, nil
 }
 
-func notInstalled(err error) error {
-	return &session.Error{Code: session.ErrConfig, Message: syncProgram + ", the part of acode that delivers to a server, cannot be started; nothing is lost",
-		Cause: err, Next: session.Words("install it beside acode")}
+// Supervisor returns the program that supervises commands, for a program that is not
+// acode itself.
+func Supervisor() (string, error) { return otherProgram("acode") }
+
+func notInstalled(program string, err error) error {
+	does := map[string]string{syncProgram: "delivers to a server", agentProgram: "serves agents", "acode": "runs commands"}[program]
+	return &session.Error{Code: session.ErrConfig, Message: program + ", the part of acode that " + does + ", cannot be started; nothing is lost",
+		Cause: err, Next: session.Words("install it beside acode: go install github.com/acode-dev/acode/cmd/" + program + "@latest")}
 }

@@ -121,7 +121,7 @@ func (i *Invocation) help(cmd *cobra.Command, args []string) error {
 		return err
 	// A command of the other program.
 	case about.DisableFlagParsing:
-		return i.handOver()
+		return i.handOver(about.Annotations[programKey])
 	case len(rest) > 0:
 		return unknown(about, rest[0])
 	}
@@ -165,7 +165,7 @@ func (i *Invocation) root() *cobra.Command {
 	root.AddCommand(i.initCommand(), i.runCommand(), i.resumeCommand(), i.statusCommand(), i.followCommand(), i.logsCommand(), list, i.historyCommand(), i.cancelCommand(), i.sessionCommand(),
 		i.approveCommand(), i.denyCommand(), i.checkCommand(), i.verifyCommand(), i.configCommand(), i.schemaCommand(),
 		i.exitCodesCommand(), i.versionCommand(), i.superviseCommand(), i.terminalCommand())
-	root.AddCommand(i.deliveryCommands()...)
+	root.AddCommand(i.otherCommands()...)
 	return root
 }
 

@@ -42,7 +42,7 @@ func (i *Invocation) listCommand() *cobra.Command {
 			case remote && resumable:
 				return &session.Error{Code: session.ErrUsage, Message: "--resumable and --remote cannot be combined: only the machine of a session knows whether it can be resumed now", Next: session.Do(session.MoveListResumable, "")}
 			case remote:
-				return i.handOver()
+				return i.handOver(syncProgram)
 			}
 			err := run(cmd, args)
 			// There is no store yet.

@@ -1,0 +1,138 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acode-dev/acode/app"
+	"github.com/acode-dev/acode/cli"
+	"github.com/acode-dev/acode/mcp"
+	"github.com/acode-dev/acode/session"
+)
+
+// conversationVariable has the client's id of its conversation, for a client that passes
+// it in the environment of the server.
+const conversationVariable = "ACODE_CONVERSATION"
+
+// serving are the flags of mcp.
+type serving struct {
+	tools, fresh     bool
+	allow            []string
+	conversation     string
+	patience, settle time.Duration
+}
+
+func (p *program) mcpCommand() *cobra.Command {
+	var f serving
+	c := &cobra.Command{
+		Use:   "mcp --tools",
+		Short: "Serve files and commands to an agent over the Model Context Protocol",
+		Long: `Serves files and commands of the workspace to an agent over standard input and output.
+acode keeps a record of each call that changes something. When the agent is killed and
+continues, it gets the records of the calls whose answers it lost, and no call has its
+effect twice.
+
+The workspace is the directory of -C. Without -C it is the only root of the client, or
+else the current directory. The server only reads, unless --allow says more.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.serve(cmd.Context(), f) },
+	}
+	fl := c.Flags()
+	fl.BoolVar(&f.tools, "tools", false, "serve files and commands")
+	fl.StringSliceVar(&f.allow, "allow", nil, "allow changes: `files,commands`")
+	fl.StringVar(&f.conversation, "conversation", "", "the client's own `id` of its conversation (default $"+conversationVariable+")")
+	fl.BoolVar(&f.fresh, "new", false, "begin another session")
+	fl.DurationVar(&f.patience, "patience", mcp.DefaultPatience, "wait this long for a command before its handle is returned")
+	fl.DurationVar(&f.settle, "settle", mcp.DefaultSettle, "an answer is settled this long after it was written")
+	_ = c.MarkFlagRequired("tools") // the flag exists
+	return c
+}
+
+// options checks the flags.
+func (f serving) options() (o mcp.Options, err error) {
+	refused := func(message, next string) error {
+		return &session.Error{Code: session.ErrUsage, Message: message + "; nothing was changed", Next: session.Words(next)}
+	}
+	for _, power := range f.allow {
+		switch strings.TrimSpace(power) {
+		case "files":
+			o.Files = true
+		case "commands":
+			o.Commands = true
+		default:
+			return o, refused("--allow="+power+" is not known", "use --allow files, --allow commands, or --allow files,commands")
+		}
+	}
+	if f.patience <= 0 || f.settle <= 0 {
+		return o, refused("--patience and --settle must be above 0", "leave them out for the defaults")
+	}
+	o.Fresh, o.Conversation, o.Patience, o.Settle = f.fresh, f.conversation, f.patience, f.settle
+	if o.Conversation == "" {
+		o.Conversation = os.Getenv(conversationVariable)
+	}
+	return o, nil
+}
+
+// serve serves one client until the end of the input or a signal.
+func (p *program) serve(parent context.Context, f serving) error {
+	o, err := f.options()
+	if err != nil {
+		return err
+	}
+	supervisor, err := cli.Supervisor()
+	if err != nil {
+		return err
+	}
+	setup, err := p.Setup()
+	if err != nil {
+		return err
+	}
+	setup.Supervisor, setup.KeepLog = supervisor, true
+	if o.Here, err = os.Getwd(); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(parent, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	defer stop()
+	o.Version, o.Workspace, o.Spell, o.Mask, o.Now = cli.Version, p.Dir(), p.Spell, setup.Redactor.String, p.Now
+	o.Open = func(ctx context.Context, workspace string, of session.Agent, fresh bool) (mcp.Conversation, error) {
+		return open(ctx, setup, workspace, of, fresh)
+	}
+	return mcp.Serve(ctx, o, os.Stdin, os.Stdout)
+}
+
+// conversation closes its site, too.
+type conversation struct {
+	*app.Calls
+	site *app.Site
+}
+
+// open opens a conversation with a site of its own: only one goroutine may use a site.
+func open(ctx context.Context, setup app.Setup, workspace string, of session.Agent, fresh bool) (mcp.Conversation, error) {
+	settings, err := setup.Load(workspace)
+	if err != nil {
+		return nil, err
+	}
+	setup.Settings, setup.Workspace = settings, workspace
+	if err := setup.Guard(); err != nil {
+		return nil, err
+	}
+	site, err := app.Open(ctx, setup)
+	if err != nil {
+		return nil, err
+	}
+	calls, err := site.Converse(ctx, of, fresh)
+	if err != nil {
+		return nil, errors.Join(err, site.Close())
+	}
+	return conversation{calls, site}, nil
+}
+
+// Close implements mcp.Conversation.
+func (c conversation) Close() error { return errors.Join(c.Calls.Close(), c.site.Close()) }

@@ -1,0 +1,22 @@
+// Package agent implements the command line of acode-agent, the program that serves
+// agents.
+package agent
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acode-dev/acode/cli"
+)
+
+// Main executes the command line of acode-agent and returns the exit status.
+func Main(ctx context.Context, args []string) int {
+	return cli.Run(ctx, args, func(i *cli.Invocation) []*cobra.Command {
+		p := &program{Invocation: i}
+		return []*cobra.Command{p.mcpCommand()}
+	})
+}
+
+// program is one invocation.
+type program struct{ *cli.Invocation }
