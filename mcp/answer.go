@@ -50,6 +50,8 @@ type result struct {
 	Owed  []result `json:"owed,omitempty"`
 	Error *problem `json:"error,omitempty"`
 	Text  string   `json:"text,omitempty"`
+	// Note is about the text. It is no part of a file that the text has.
+	Note string `json:"note,omitempty"`
 }
 
 // change is a file that changed.
@@ -99,7 +101,11 @@ func reply(r result, isError bool) *sdk.CallToolResult {
 	if r.Changed == nil {
 		r.Changed = []change{}
 	}
-	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: r.Text}}, StructuredContent: r, IsError: isError}
+	content := []sdk.Content{&sdk.TextContent{Text: r.Text}}
+	if r.Note != "" {
+		content = append(content, &sdk.TextContent{Text: r.Note})
+	}
+	return &sdk.CallToolResult{Content: content, StructuredContent: r, IsError: isError}
 }
 
 // refused is the answer to a call that was not carried out.

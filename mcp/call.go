@@ -162,21 +162,24 @@ func (t *talk) give(a app.CallResult, recovered bool) (answer, error) {
 // read carries out a call that is no operation to be owed.
 func (t *talk) read(tool tool, args arguments) (answer, error) {
 	call := app.Call{Tool: tool.name, Arguments: args.canonical(), Step: step(tool, args)}
-	var text string
+	var text, note string
 	var err error
 	switch tool.name {
 	case "read_file":
-		text, err = t.ReadFile(t.ctx, call, int(args.number("line")), int(args.number("lines")))
+		text, note, err = t.ReadFile(t.ctx, call, int(args.number("line")), int(args.number("lines")))
 	case "list_files":
-		text, err = t.ListFiles(t.ctx, call, int(args.number("limit")))
+		text, note, err = t.ListFiles(t.ctx, call, int(args.number("limit")))
 	case "search":
-		text, err = t.SearchFiles(t.ctx, call)
+		text, note, err = t.SearchFiles(t.ctx, call)
 	case "session_state":
 		return t.state()
 	default:
 		return t.control(tool, args)
 	}
-	return answer{result: result{Outcome: app.CallDone, Text: text}}, err
+	if note != "" {
+		note = "(" + note + ")"
+	}
+	return answer{result: result{Outcome: app.CallDone, Text: text, Note: note}}, err
 }
 
 // control carries out a call about an operation.

@@ -28,14 +28,10 @@ type Conversation interface {
 	Since(ctx context.Context, a *app.CallResult) error
 	Output(ctx context.Context, op session.StepID, from int64, limit int) (text string, next, total int64, err error)
 	Settle(ops ...session.StepID)
-
-	// Restore replaces the masks in the texts of a change by what they stand for.
 	Restore(ctx context.Context, c session.Change) (session.Change, error)
-	// ReadFile, ListFiles and SearchFiles carry out a call that reads, and record it.
-	ReadFile(ctx context.Context, call app.Call, line, lines int) (string, error)
-	ListFiles(ctx context.Context, call app.Call, limit int) (string, error)
-	SearchFiles(ctx context.Context, call app.Call) (string, error)
-
+	ReadFile(ctx context.Context, call app.Call, line, lines int) (text, note string, err error)
+	ListFiles(ctx context.Context, call app.Call, limit int) (text, note string, err error)
+	SearchFiles(ctx context.Context, call app.Call) (text, note string, err error)
 	Close() error
 }
 
