@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -381,6 +382,9 @@ func (c *Calls) Output(ctx context.Context, id session.StepID, from int64, limit
 	if a.Command == nil {
 		masked := c.site.Redactor.Stream(w)
 		_, err = command.Follow(ctx, c.site.commandDir(c.named()), session.KeyOf(c.named(), id, 1).String(), false, masked, masked)
+		if errors.Is(err, fs.ErrNotExist) { // the command is just being started
+			err = nil
+		}
 		err = errors.Join(err, masked.Close())
 	} else {
 		err = c.site.kept(ctx, a.Command, w, w)

@@ -139,7 +139,11 @@ func (c *client) remember() (map[int]bool, error) {
 		}
 		b.Write(append(raw, '\n'))
 	}
-	return done, os.WriteFile(filepath.Join(c.dir, "transcript"), []byte(b.String()), 0o600)
+	whole := filepath.Join(c.dir, "transcript.new")
+	if err := os.WriteFile(whole, []byte(b.String()), 0o600); err != nil {
+		return nil, err
+	}
+	return done, os.Rename(whole, filepath.Join(c.dir, "transcript"))
 }
 
 // Transcript reads the transcript of a client. It drops a line that a kill cut.
@@ -218,6 +222,7 @@ func (c *client) carryOut(i int) (Entry, error) {
 			continue
 		case s.Outcome == "unknown":
 			e.Unknown++
+			<-time.After(500 * time.Millisecond) // the command may still run
 			if c.inLedger(want.Mark) { // a person looks, and knows that it happened
 				e.At, e.Outcome, e.Text = c.now(), s.Outcome, a.text()
 				return e, nil
@@ -230,7 +235,7 @@ func (c *client) carryOut(i int) (Entry, error) {
 		case s.Retryable:
 			<-time.After(20 * time.Millisecond)
 			continue
-		case a.IsError && s.Outcome == "":
+		case a.IsError && (s.Outcome == "" || s.Outcome == "denied"):
 			return e, fmt.Errorf("%s %v: %s", tool, args, a.text())
 		case (s.Outcome == "failed") != want.Fails:
 			return e, fmt.Errorf("%s %v: %s: %s", tool, args, s.Outcome, a.text())

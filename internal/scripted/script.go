@@ -50,7 +50,7 @@ func call(tool string, args ...string) Call {
 // Script returns 24 calls of every kind. Files holds the workspace after them, without
 // the ledger.
 func Script() []Call {
-	fails, stops := run("mark7", "exit 3"), run("mark17", "sleep 600")
+	fails, stops := run("mark7", "exit 3"), run("mark17", "sleep 5; exit 9")
 	fails.Fails, stops.Fails, stops.Stops = true, true, true
 	return []Call{
 		write("a.txt", "one\ntail\n"),
@@ -61,7 +61,7 @@ func Script() []Call {
 		call("list_files", "path", "."),
 		fails,
 		write("b.txt", strings.Repeat("line of b\n", 2000)),
-		call("move_file", "from", "b.txt", "to", "dir/c.txt"),
+		call("move_file", "source", "b.txt", "destination", "dir/c.txt"),
 		call("search", "pattern", "two"),
 		run("mark11", "echo d > d.txt"),
 		call("delete_file", "path", "d.txt"),
@@ -73,7 +73,7 @@ func Script() []Call {
 		call("session_state"),
 		write("dir/deep/f.txt", "f\n"),
 		run("mark20", "cat dir/deep/f.txt; for i in 1 2 3; do echo $i; done"),
-		call("move_file", "from", "e.txt", "to", "g.txt"),
+		call("move_file", "source", "e.txt", "destination", "g.txt"),
 		edit("g.txt", "again", "moved"),
 		call("delete_file", "path", "d.txt"),
 		run("mark24", "wc -l a.txt"),

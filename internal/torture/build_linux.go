@@ -18,7 +18,7 @@ func moduleDir(ctx context.Context) (string, error) {
 	return filepath.Dir(strings.TrimSpace(string(out))), nil
 }
 
-// build builds acode at a path, with the files of an overlay instead of the sources.
+// build builds acode at a path and acode-agent beside it, with the files of an overlay instead of the sources.
 func build(ctx context.Context, at string, overlay []byte) error {
 	dir, err := moduleDir(ctx)
 	if err != nil {
@@ -32,10 +32,13 @@ func build(ctx context.Context, at string, overlay []byte) error {
 		}
 		args = append(args, "-overlay", name)
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/acode")...)
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build acode: %w: %s", err, out)
+	for _, program := range []string{"acode", "acode-agent"} {
+		args[2] = filepath.Join(filepath.Dir(at), program)
+		cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/"+program)...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("build %s: %w: %s", program, err, out)
+		}
 	}
 	return nil
 }
