@@ -47,9 +47,10 @@ type result struct {
 	// Changed are files of the session that others have changed since.
 	Changed []change `json:"changed_meanwhile"`
 	// Owed are the earlier calls of a told answer, oldest first.
-	Owed  []result `json:"owed,omitempty"`
-	Error *problem `json:"error,omitempty"`
-	Text  string   `json:"text,omitempty"`
+	Owed []result `json:"owed,omitempty"`
+	// problem describes a refusal or a failure; nil for none.
+	*problem
+	Text string `json:"text,omitempty"`
 	// Note is about the text. It is no part of a file that the text has.
 	Note string `json:"note,omitempty"`
 }
@@ -111,7 +112,7 @@ func reply(r result, isError bool) *sdk.CallToolResult {
 // refused is the answer to a call that was not carried out.
 func refused(err error, spell func(session.Hint) string) *sdk.CallToolResult {
 	p := newProblem(err, spell)
-	return reply(result{Outcome: outcomeDenied, Error: &p, Text: p.String()}, true)
+	return reply(result{Outcome: outcomeDenied, problem: &p, Text: p.String()}, true)
 }
 
 // describe makes the structured content of an operation. recovered says that an equal call
@@ -177,7 +178,7 @@ func (t *talk) outcome(out *strings.Builder, r *result, a app.CallResult) {
 		fmt.Fprintf(out, "Done: %s\n", a.Label)
 	}
 	if a.Outcome == app.CallFailed && a.Command == nil {
-		r.Error = &problem{Code: a.Code, Message: a.Message, Hint: "fix the cause, then make the call again"}
+		r.problem = &problem{Code: a.Code, Message: a.Message, Hint: "fix the cause, then make the call again"}
 	}
 	if c := a.Command; c != nil && len(c.Left) > 0 {
 		fmt.Fprintf(out, "Processes that still run: %s\n", strings.Join(c.Left, "; "))

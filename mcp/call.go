@@ -41,7 +41,7 @@ func (s *server) called(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallT
 func (s *server) refuse(err error) *sdk.CallToolResult {
 	p := newProblem(err, s.options.Spell)
 	p.Message, p.Hint = s.options.Mask(p.Message), s.options.Mask(p.Hint)
-	return reply(result{Outcome: outcomeDenied, Error: &p, Text: p.String()}, true)
+	return reply(result{Outcome: outcomeDenied, problem: &p, Text: p.String()}, true)
 }
 
 // carryOut does what a call asks for.
@@ -257,7 +257,7 @@ func step(tool tool, args arguments) session.Step {
 	case "delete_file":
 		change(session.Change{Op: session.KindDelete, Path: args.text("path")})
 	case "move_file":
-		change(session.Change{Op: session.KindMove, From: args.text("source"), To: args.text("destination")})
+		change(session.Change{Op: session.KindMove, From: args.text("from"), To: args.text("to")})
 	case "run_command":
 		s.Kind = session.KindRun
 		s.Run = &session.Run{Shell: args.text("command"), Timeout: time.Duration(args.number("timeout_s")) * time.Second}
