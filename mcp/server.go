@@ -39,6 +39,7 @@ type Conversation interface {
 const (
 	DefaultPatience = 45 * time.Second
 	DefaultSettle   = 2 * time.Second
+	DefaultUnread   = time.Minute
 )
 
 // Options configure a server.
@@ -51,6 +52,9 @@ type Options struct {
 	Patience time.Duration
 	// Settle is how long after its answer a call is settled; 0 means DefaultSettle.
 	Settle time.Duration
+	// Unread is how long a client may leave an answer unread before it loses its
+	// connection; 0 means DefaultUnread.
+	Unread time.Duration
 	// Conversation is the client's own id of its conversation; empty if it is not known.
 	Conversation string
 	// Fresh begins another session of the conversation.
@@ -103,7 +107,7 @@ func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	s := &server{options: o, ctx: life, calls: make(chan struct{}, mostCalls), talks: map[string]*opening{}}
-	s.wire = newWire(in, out, o.Spell)
+	s.wire = newWire(in, out, &o)
 	if _, err := s.protocol().Connect(life, s.wire, nil); err != nil {
 		return err
 	}
@@ -123,6 +127,9 @@ func (o *Options) fill() {
 	}
 	if o.Settle == 0 {
 		o.Settle = DefaultSettle
+	}
+	if o.Unread == 0 {
+		o.Unread = DefaultUnread
 	}
 	if o.Spell == nil {
 		o.Spell = session.Hint.String

@@ -24,12 +24,10 @@ const (
 	maxLine = 32 << 20
 	// mostOpen is how many requests may be without an answer before reading waits.
 	mostOpen = 2048
-	// unread is how long a client may leave an answer in the pipe.
-	unread = 60 * time.Second
 )
 
 // errUnread is the end of a connection whose client does not read.
-var errUnread = errors.New("the client did not read for a minute")
+var errUnread = errors.New("the client reads no answers, so its connection was ended; no answer is lost")
 
 // wire is the connection to the client: JSON, a message a line. Unlike the transport of
 // the SDK it answers a bad line with an error and reads on, and it knows when an answer
@@ -62,9 +60,8 @@ type line struct {
 	long bool
 }
 
-func newWire(in io.Reader, out io.Writer, spell func(session.Hint) string) *wire {
-	w := &wire{in: in, out: out, unread: unread, spell: spell, lines: make(chan line), slots: make(chan struct{}, mostOpen), done: make(chan struct{}), open: map[string]func(){}}
-	return w
+func newWire(in io.Reader, out io.Writer, o *Options) *wire {
+	return &wire{in: in, out: out, unread: o.Unread, spell: o.Spell, lines: make(chan line), slots: make(chan struct{}, mostOpen), done: make(chan struct{}), open: map[string]func(){}}
 }
 
 // Connect implements sdk.Transport.
