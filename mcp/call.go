@@ -31,8 +31,10 @@ func (s *server) called(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallT
 	if err != nil {
 		return s.refuse(err), nil
 	}
-	if told := a.Outcome == outcomeTold; told || len(a.results) > 0 {
-		s.wire.whenWritten(r.Extra.Header.Get(idHeader), func() { t.written(told, a.results) })
+	if key := r.Extra.Header.Get(idHeader); a.Outcome == outcomeTold {
+		s.wire.watch(key, t.tells(a.results))
+	} else if len(a.results) > 0 {
+		s.wire.watch(key, t.gives(a.results))
 	}
 	return reply(a.result, isError(a.Outcome)), nil
 }
@@ -66,7 +68,7 @@ func (s *server) carryOut(r *sdk.CallToolRequest) (*talk, answer, error) {
 		return nil, answer{}, err
 	}
 	if tool.changes() {
-		a, err := t.change(tool, args, metaText(r.Params.Meta, MetaCall))
+		a, err := t.change(tool, args, metaText(r.Params.Meta, MetaCall), numberOf(r.Extra))
 		return t, a, err
 	}
 	a, err := t.read(tool, args)
@@ -75,9 +77,9 @@ func (s *server) carryOut(r *sdk.CallToolRequest) (*talk, answer, error) {
 
 // change carries out a call that changes something, or does what the rule about owed
 // calls says instead.
-func (t *talk) change(tool tool, args arguments, name string) (answer, error) {
+func (t *talk) change(tool tool, args arguments, name string, line uint64) (answer, error) {
 	call := app.Call{Tool: tool.name, Arguments: args.canonical(), Step: step(tool, args)}
-	v, f, err := t.decide(Request{Tool: call.Tool, Digest: call.Digest(), Name: name, Fresh: args.yes(fresh)})
+	v, f, err := t.decide(Request{Tool: call.Tool, Digest: call.Digest(), Name: name, Fresh: args.yes(fresh)}, line)
 	if err != nil {
 		return answer{}, err
 	}

@@ -50,6 +50,8 @@ type Request struct {
 	Name string
 	// Fresh says that the call is a new wish.
 	Fresh bool
+	// Before says that the client sent the call before it had the answer to a Tell.
+	Before bool
 }
 
 // Decision says what to do with a call.
@@ -115,14 +117,15 @@ func (o *Owed) decide(r Request) Verdict {
 	if r.Fresh {
 		return Verdict{Do: Run}
 	}
+	told := o.told && !r.Before
 	// A conversation without an id may belong to another client by now. It is told first,
 	// and after that an equal call runs, unless the earlier one still does.
-	if o.byID || o.told {
+	if o.byID || told {
 		if i := o.match(r); i >= 0 {
 			return o.recovers(i)
 		}
 	}
-	if list := o.untold(); !o.told && len(list) > 0 {
+	if list := o.untold(); !told && len(list) > 0 {
 		return Verdict{Do: Tell, List: list}
 	}
 	return Verdict{Do: Run}
@@ -203,12 +206,9 @@ func (o *Owed) Answered(now time.Time, ops ...session.StepID) {
 	}
 }
 
-// Told records that the answer to a Tell is written. ops are those of its list whose
-// results it has.
-func (o *Owed) Told(now time.Time, ops ...session.StepID) {
-	o.told = true
-	o.Answered(now, ops...)
-}
+// Told records that the answer to a Tell is written. Answered gets the calls of its list
+// whose results it has.
+func (o *Owed) Told() { o.told = true }
 
 // Alive settles the calls whose answers were written long enough ago, and returns them.
 // The connection makes a request at now, or is open at now.

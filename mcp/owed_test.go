@@ -469,7 +469,8 @@ func (w *world) write(a answer) {
 			}
 		}
 		w.note(f)
-		w.rule.Told(w.time(), over...)
+		w.rule.Told()
+		w.rule.Answered(w.time(), over...)
 		w.decideAfterTold(a)
 		return
 	}

@@ -337,6 +337,35 @@ func TestCallTold(t *testing.T) {
 	}
 }
 
+// Calls that the client sent before it had the told answer get the same.
+func TestToldInParallel(t *testing.T) {
+	h := newHouse()
+	o := h.options(t)
+	first := connect(t, o)
+	first.want(app.CallDone, "write_file", `{"path":"a","content":"x"}`)
+	first.kill()
+	second := connect(t, o)
+	var lines bytes.Buffer
+	var answers []<-chan caller.Message
+	for i := range 30 {
+		answers = append(answers, second.Expect(fmt.Sprint(100+i)))
+		fmt.Fprintf(&lines, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"run_command","arguments":{"command":"echo %d"}}}`+"\n", 100+i, i)
+	}
+	if _, err := second.Write(lines.Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range answers {
+		m, err := second.Await(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := m.Tool(); err != nil || r.Structured.Outcome != "told" {
+			t.Fatalf("a call of the batch: got %+v, %v, want told", r, err)
+		}
+	}
+	second.want(app.CallDone, "run_command", ls)
+}
+
 // Without an id of the conversation, an equal call is told and never answered from the
 // record.
 func TestCallOfUnknownConversation(t *testing.T) {

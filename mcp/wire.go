@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -48,20 +50,31 @@ type wire struct {
 
 	writing sync.Mutex
 
+	// arrived counts the lines of the input.
+	arrived atomic.Uint64
+
 	mu sync.Mutex
-	// open has a request for each id without an answer. The function is called when the
-	// answer is written; nil for none.
-	open map[string]func()
+	// open has an element for each id of a request without an answer.
+	open map[string]watch
 }
 
 // line is a line of the input, or the beginning of one that is too long.
 type line struct {
 	text []byte
 	long bool
+	// number counts from 1.
+	number uint64
+}
+
+// watch is what to call before an answer is written, with the number of lines that the
+// client sent before it, and when it is written. A nil function is not called.
+type watch struct {
+	begins func(arrived uint64)
+	ends   func()
 }
 
 func newWire(in io.Reader, out io.Writer, o *Options) *wire {
-	return &wire{in: in, out: out, unread: o.Unread, spell: o.Spell, lines: make(chan line), slots: make(chan struct{}, mostOpen), done: make(chan struct{}), open: map[string]func(){}}
+	return &wire{in: in, out: out, unread: o.Unread, spell: o.Spell, lines: make(chan line), slots: make(chan struct{}, mostOpen), done: make(chan struct{}), open: map[string]watch{}}
 }
 
 // Connect implements sdk.Transport.
@@ -98,6 +111,7 @@ func (w *wire) scan() {
 			w.end(err)
 			return
 		}
+		l.number = w.arrived.Add(1)
 		select {
 		case w.lines <- l:
 		case <-w.done:
@@ -127,7 +141,7 @@ func (w *wire) Read(ctx context.Context) (jsonrpc.Message, error) {
 				}
 				continue
 			}
-			if w.accept(msg) {
+			if w.accept(msg, l.number) {
 				return msg, nil
 			}
 		}
@@ -156,7 +170,7 @@ func (w *wire) decode(l line) (jsonrpc.Message, error) {
 
 // accept notes a request, and reports whether the SDK is to handle the message. It waits
 // while too many requests have no answer.
-func (w *wire) accept(msg jsonrpc.Message) bool {
+func (w *wire) accept(msg jsonrpc.Message, number uint64) bool {
 	r, ok := msg.(*jsonrpc.Request)
 	if !ok || !r.IsCall() {
 		return true
@@ -167,11 +181,11 @@ func (w *wire) accept(msg jsonrpc.Message) bool {
 		return false
 	}
 	key := idKey(r.ID)
-	r.Extra = &sdk.RequestExtra{Header: http.Header{idHeader: {key}}}
+	r.Extra = &sdk.RequestExtra{Header: http.Header{idHeader: {key}, numberHeader: {strconv.FormatUint(number, 10)}}}
 	w.mu.Lock()
 	_, used := w.open[key]
 	if !used {
-		w.open[key] = nil
+		w.open[key] = watch{}
 	}
 	w.mu.Unlock()
 	if used {
@@ -182,17 +196,30 @@ func (w *wire) accept(msg jsonrpc.Message) bool {
 	return !used
 }
 
-// idHeader carries the id of a request to its handler, which the SDK does not tell it.
-const idHeader = "Acode-Request"
+// The headers carry to a handler what the SDK does not: the id of its request and the
+// number of its line.
+const (
+	idHeader     = "Acode-Request"
+	numberHeader = "Acode-Line"
+)
+
+// numberOf returns the number of the line of a request.
+func numberOf(extra *sdk.RequestExtra) uint64 {
+	n, err := strconv.ParseUint(extra.Header.Get(numberHeader), 10, 64)
+	if err != nil {
+		panic(err) // accept wrote it
+	}
+	return n
+}
 
 func idKey(id jsonrpc.ID) string { return fmt.Sprintf("%T %v", id.Raw(), id.Raw()) }
 
-// whenWritten has call called when the answer to a request is written.
-func (w *wire) whenWritten(key string, call func()) {
+// watch has functions called when the answer to a request is written.
+func (w *wire) watch(key string, f watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, ok := w.open[key]; ok {
-		w.open[key] = call
+		w.open[key] = f
 	}
 }
 
@@ -206,19 +233,25 @@ func (w *wire) Write(_ context.Context, msg jsonrpc.Message) error {
 	if err != nil {
 		return err
 	}
-	if err := w.put(data); err != nil || !answer {
-		return err
+	if !answer {
+		return w.put(data)
 	}
 	key := idKey(r.ID)
 	w.mu.Lock()
-	written, ok := w.open[key]
+	f, ok := w.open[key]
 	delete(w.open, key)
 	w.mu.Unlock()
 	if ok {
 		<-w.slots
 	}
-	if written != nil {
-		written()
+	if f.begins != nil {
+		f.begins(w.arrived.Load())
+	}
+	if err := w.put(data); err != nil {
+		return err
+	}
+	if f.ends != nil {
+		f.ends()
 	}
 	return nil
 }
@@ -309,7 +342,10 @@ func envelopeOf(text []byte) (e envelope) {
 		}
 		switch {
 		case name == "id" && value[0] != '{' && value[0] != '[' && string(value) != "null" && utf8.Valid(value):
-			e.id = value
+			// A number at the end of the text may be cut.
+			if d.InputOffset() < int64(len(bytes.TrimRight(text, " \t\r\n"))) {
+				e.id = value
+			}
 		case name == "method":
 			_ = json.Unmarshal(value, &e.method) // a method of another type is none
 		}
