@@ -135,7 +135,7 @@ func (c *Calls) find(ctx context.Context) error {
 		if err != nil || p.Agent == nil || *p.Agent != c.of {
 			continue
 		}
-		live, err := c.connect(r.ID)
+		live, err := c.takeOver(ctx, r.ID)
 		if errors.Is(err, session.ErrLocked) {
 			continue
 		}
@@ -143,6 +143,25 @@ func (c *Calls) find(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// handover is how long a new connection waits for the end of an earlier one, whose agent
+// may just have been killed.
+const handover = time.Second
+
+// takeOver is connect, but waits a moment for a connection that ends.
+func (c *Calls) takeOver(ctx context.Context, id session.ID) (*lock.Lock, error) {
+	for until := c.site.Now().Add(handover); ; {
+		live, err := c.connect(id)
+		if !errors.Is(err, session.ErrLocked) || !c.site.Now().Before(until) {
+			return live, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 // connect marks a session as that of a live connection.

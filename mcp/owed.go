@@ -23,8 +23,10 @@ type Owed struct {
 	earlier []*earlier
 	// written has the time at which the result of a call was first written.
 	written map[session.StepID]time.Time
-	names   map[string]string
-	told    bool
+	// behind names the calls that are settled together with a call.
+	behind map[session.StepID][]session.StepID
+	names  map[string]string
+	told   bool
 }
 
 // OwedCall is a call of an earlier connection that is not settled.
@@ -78,15 +80,13 @@ type Verdict struct {
 	Op session.StepID
 	// List names the owed calls, oldest first, for Tell.
 	List []session.StepID
-	// Settled names the calls that the decision settles.
-	Settled []session.StepID
 }
 
 // NewOwed returns the rule for a new connection. calls are the owed calls of its
 // conversation, oldest first. byID says that the client named the conversation, so that an
 // equal call may be answered with a record.
 func NewOwed(settle time.Duration, byID bool, calls []OwedCall) *Owed {
-	o := &Owed{settle: settle, byID: byID, written: map[session.StepID]time.Time{}, names: map[string]string{}}
+	o := &Owed{settle: settle, byID: byID, written: map[session.StepID]time.Time{}, behind: map[session.StepID][]session.StepID{}, names: map[string]string{}}
 	for _, c := range calls {
 		o.earlier = append(o.earlier, &earlier{OwedCall: c})
 	}
@@ -151,8 +151,9 @@ func (o *Owed) match(r Request) int {
 const together = 100 * time.Millisecond
 
 // recovers gives the call at i. The client made that call after it had the answers of
-// those that ended before, so these are settled. Calls of one message say nothing about
-// each other's answers.
+// those that ended before, so these are not given any more. They are settled together with
+// the call at i and not earlier: until then the client can lose the answers that it got
+// again on this connection. Calls of one message say nothing about each other's answers.
 func (o *Owed) recovers(i int) Verdict {
 	e := o.earlier[i]
 	e.matched = true
@@ -163,7 +164,8 @@ func (o *Owed) recovers(i int) Verdict {
 		}
 	}
 	o.drop(older)
-	return Verdict{Do: Recover, Op: e.Op, Settled: older}
+	o.behind[e.Op] = append(o.behind[e.Op], older...)
+	return Verdict{Do: Recover, Op: e.Op}
 }
 
 func (o *Owed) untold() []session.StepID {
@@ -226,14 +228,23 @@ func (o *Owed) settled(is func(written time.Time) bool) []session.StepID {
 	var out []session.StepID
 	for op, at := range o.written {
 		if is(at) {
-			out = append(out, op)
-			delete(o.written, op)
+			out = append(append(out, op), o.after(op)...)
 		}
 	}
 	slices.SortFunc(out, func(a, b session.StepID) int {
 		return cmp.Or(cmp.Compare(len(a.Op), len(b.Op)), cmp.Compare(a.Op, b.Op))
 	})
 	o.drop(out)
+	return out
+}
+
+// after removes and returns the calls that are settled after op.
+func (o *Owed) after(op session.StepID) []session.StepID {
+	out := o.behind[op]
+	delete(o.behind, op)
+	for _, older := range out {
+		out = append(out, o.after(older)...)
+	}
 	return out
 }
 

@@ -124,7 +124,6 @@ func (t *talk) decide(r Request, line uint64) (v Verdict, f *flight, err error) 
 		t.named[r.Name] = f
 	}
 	t.mu.Unlock()
-	t.Settle(v.Settled...)
 	return v, f, nil
 }
 

@@ -104,6 +104,9 @@ func play(dir string, now func() time.Time) error {
 		}
 		<-time.After(c.Pause)
 	}
+	if err := os.WriteFile(filepath.Join(dir, "ended"), nil, 0o600); err != nil {
+		return err
+	}
 	return c.close()
 }
 
@@ -114,6 +117,9 @@ func (c *client) remember() (map[int]bool, error) {
 		return nil, err
 	}
 	killed := time.Time{}
+	if _, err := os.Stat(filepath.Join(c.dir, "ended")); err == nil {
+		c.Forget = 0 // it has kept its transcript before it ended in order
+	}
 	if raw, err := os.ReadFile(filepath.Join(c.dir, "killed")); err == nil {
 		if killed, err = time.Parse(time.RFC3339Nano, string(raw)); err != nil {
 			return nil, err
@@ -223,7 +229,7 @@ func (c *client) carryOut(i int) (Entry, error) {
 		case s.Outcome == "unknown":
 			e.Unknown++
 			<-time.After(500 * time.Millisecond) // the command may still run
-			if c.inLedger(want.Mark) { // a person looks, and knows that it happened
+			if c.inLedger(want.Mark) {           // a person looks, and knows that it happened
 				e.At, e.Outcome, e.Text = c.now(), s.Outcome, a.text()
 				return e, nil
 			}
