@@ -300,11 +300,13 @@ func (s *server) workspace(client *sdk.ServerSession) (string, error) {
 func (s *server) root(client *sdk.ServerSession) (string, error) {
 	p := client.InitializeParams()
 	// From the version of 2026-07-28 on, a server cannot ask for roots.
+	//lint:ignore SA1019 clients with older versions name their directory in this way only
 	if p == nil || p.Capabilities == nil || p.Capabilities.RootsV2 == nil || p.ProtocolVersion >= "2026-07-28" {
 		return "", nil
 	}
 	ctx, stop := context.WithTimeout(s.ctx, rootsWait)
 	defer stop()
+	//lint:ignore SA1019 as above
 	got, err := client.ListRoots(ctx, nil)
 	if err != nil {
 		return "", &session.Error{Code: session.ErrWorkspace, Message: "the client did not name its roots; nothing was changed", Cause: err, Retryable: true,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,8 +26,8 @@ type Config struct {
 	Forget time.Duration `json:"forget"`
 	// Cut makes the client kill itself after so many bytes of its answers; 0 means never.
 	Cut int `json:"cut"`
-	// Pause is the time between two calls.
-	Pause time.Duration `json:"pause"`
+	// Settle is that of the server.
+	Settle time.Duration `json:"settle"`
 }
 
 // Entry is one line of the transcript: the result of a call.
@@ -40,6 +41,10 @@ type Entry struct {
 	// Told and Unknown count these answers before the result.
 	Told    int `json:"told"`
 	Unknown int `json:"unknown"`
+	// Stale counts records that the client got for its new wish.
+	Stale int `json:"stale"`
+	// Server is the number of the server that answered, as its pid.
+	Server int `json:"server"`
 }
 
 // Switch is the first argument of a program that acts as a client. The next one is the
@@ -102,7 +107,6 @@ func play(dir string, now func() time.Time) error {
 		if err := c.note(e); err != nil {
 			return err
 		}
-		<-time.After(c.Pause)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "ended"), nil, 0o600); err != nil {
 		return err
@@ -133,9 +137,6 @@ func (c *client) remember() (map[int]bool, error) {
 		}
 		done[e.Call] = true
 		kept = append(kept, e)
-	}
-	if len(kept) == len(entries) {
-		return done, nil
 	}
 	var b strings.Builder
 	for _, e := range kept {
@@ -207,6 +208,9 @@ func (a answer) text() string {
 func (c *client) carryOut(i int) (Entry, error) {
 	want, e := c.script[i], Entry{Call: i}
 	tool, args := want.Tool, want.Args
+	if want.Rests {
+		<-time.After(c.Settle + resting)
+	}
 	for range 100 {
 		a, err := c.tool(tool, args)
 		if err != nil {
@@ -229,33 +233,72 @@ func (c *client) carryOut(i int) (Entry, error) {
 		case s.Outcome == "unknown":
 			e.Unknown++
 			<-time.After(500 * time.Millisecond) // the command may still run
-			if c.inLedger(want.Mark) {           // a person looks, and knows that it happened
+			if c.inLedger(i) {                   // a person looks, and knows that it happened
 				e.At, e.Outcome, e.Text = c.now(), s.Outcome, a.text()
 				return e, nil
 			}
-			tool, args = want.Tool, map[string]any{"fresh": true}
-			for name, value := range want.Args {
-				args[name] = value
-			}
+			tool, args = want.Tool, anew(want.Args)
 			continue
 		case s.Retryable:
 			<-time.After(20 * time.Millisecond)
 			continue
 		case a.IsError && (s.Outcome == "" || s.Outcome == "denied"):
 			return e, fmt.Errorf("%s %v: %s", tool, args, a.text())
+		case s.Recovered && want.Mark == Again && c.had(i, a.text()): // it wants the command again
+			e.Stale++
+			tool, args = want.Tool, anew(want.Args)
+			continue
 		case (s.Outcome == "failed") != want.Fails:
 			return e, fmt.Errorf("%s %v: %s: %s", tool, args, s.Outcome, a.text())
 		default:
-			e.At, e.Outcome, e.Recovered, e.Text = c.now(), s.Outcome, s.Recovered, a.text()
+			e.At, e.Outcome, e.Recovered, e.Text, e.Server = c.now(), s.Outcome, s.Recovered, a.text(), c.server.Process.Pid
 			return e, nil
 		}
 	}
 	return e, errors.New("it has no result after 100 requests")
 }
 
-func (c *client) inLedger(mark string) bool {
+// resting is how much longer than Settle a client rests.
+const resting = 200 * time.Millisecond
+
+// anew returns the arguments of a call that must be carried out.
+func anew(args map[string]any) map[string]any {
+	out := maps.Clone(args)
+	out["fresh"] = true
+	return out
+}
+
+// had reports whether the text contains the result of an earlier equal call.
+func (c *client) had(i int, text string) bool {
+	entries, _ := Transcript(c.dir)
+	for _, e := range entries {
+		if e.Call < i && c.script[e.Call].Mark == Again && strings.Contains(text, line(e.Text)) {
+			return true
+		}
+	}
+	return false
+}
+
+// line returns the line of the ledger that a result contains.
+func line(text string) string {
+	at := strings.Index(text, Again+" ")
+	if at < 0 {
+		return "no line"
+	}
+	return strings.TrimSpace(text[at:min(len(text), at+len(Again)+17)])
+}
+
+// inLedger reports whether the ledger has a line of call i, besides those of earlier equal
+// calls.
+func (c *client) inLedger(i int) bool {
 	raw, _ := os.ReadFile(filepath.Join(c.Workspace, ledger))
-	return mark != "" && strings.Contains(string(raw), mark+" ")
+	before := 0
+	for _, earlier := range c.script[:i] {
+		if earlier.Mark == c.script[i].Mark {
+			before++
+		}
+	}
+	return c.script[i].Mark != "" && strings.Count(string(raw), c.script[i].Mark+" ") > before
 }
 
 // again starts the server again after its end, which err found.
@@ -378,5 +421,7 @@ func (c *client) close() error {
 	if c.server == nil {
 		return nil
 	}
-	return errors.Join(c.in.Close(), c.server.Wait())
+	err := c.in.Close()
+	_ = c.server.Wait() // all results are there, so its end does not matter
+	return err
 }

@@ -64,13 +64,34 @@ func Judge(dir, workspace string) (v Verdict, err error) {
 		case want.Mark == "":
 		case len(have) == 0:
 			v.Lost = append(v.Lost, "the effect of "+want.Mark)
-		case len(have) > 1:
+		case want.Mark == Again && len(have) == 1:
+			v.Lost = append(v.Lost, fmt.Sprintf("the effect of one of two equal calls, with %d records", e.Stale))
+		case len(have) > 2 || len(have) == 2 && want.Mark != Again:
 			v.Repeated = append(v.Repeated, fmt.Sprintf("%s (%d times)", want.Mark, len(have)))
-		case e.Outcome != "unknown" && !strings.Contains(e.Text, have[0]):
+		case e.Outcome != "unknown" && !slices.ContainsFunc(have, func(line string) bool { return strings.Contains(e.Text, line) }):
 			v.Wrong = append(v.Wrong, fmt.Sprintf("the result of call %d lacks %q: %q", i+1, have[0], e.Text))
 		}
 	}
+	v.stale(entries)
 	return v, v.files(workspace)
+}
+
+// stale finds records of a settled answer. The answer to the first of two equal calls is
+// settled if its server answered another call after the client had rested.
+func (v *Verdict) stale(entries []Entry) {
+	script := Script()
+	var first *Entry
+	settled := false
+	for _, e := range entries {
+		switch {
+		case script[e.Call].Mark == Again && first == nil:
+			first = &e
+		case first != nil && script[e.Call].Rests:
+			settled = e.Server == first.Server
+		case script[e.Call].Mark == Again && settled && e.Stale > 0:
+			v.Wrong = append(v.Wrong, "a new wish was answered with the record of a settled answer")
+		}
+	}
 }
 
 func (v *Verdict) files(workspace string) error {

@@ -2,6 +2,7 @@ package scripted
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -16,6 +17,16 @@ type Call struct {
 	Fails bool
 	// Stops says that the client ends the command.
 	Stops bool
+	// Rests makes the client wait before the call until its earlier answers are settled.
+	Rests bool
+}
+
+// Again is the mark of two equal calls. The second one is a new wish.
+const Again = "again"
+
+// Changes reports whether the call changes something.
+func (c Call) Changes() bool {
+	return !slices.Contains([]string{"read_file", "list_files", "search", "session_state"}, c.Tool)
 }
 
 // ledger is the file to which commands append one line each.
@@ -47,21 +58,24 @@ func call(tool string, args ...string) Call {
 	return c
 }
 
-// Script returns 24 calls of every kind. Files holds the workspace after them, without
+// Script returns 27 calls of every kind. Files holds the workspace after them, without
 // the ledger.
 func Script() []Call {
 	fails, stops := run("mark7", "exit 3"), run("mark17", "sleep 5; exit 9")
+	rests := call("read_file", "path", "a.txt")
+	rests.Rests = true
 	fails.Fails, stops.Fails, stops.Stops = true, true, true
 	return []Call{
 		write("a.txt", "one\ntail\n"),
 		call("read_file", "path", "a.txt"),
 		run("mark3", "true"),
+		run(Again, "true"),
 		edit("a.txt", "tail\n", "two\ntail\n"),
 		edit("a.txt", "tail\n", "three\ntail\n"),
 		call("list_files", "path", "."),
 		fails,
 		write("b.txt", strings.Repeat("line of b\n", 2000)),
-		call("move_file", "source", "b.txt", "destination", "dir/c.txt"),
+		call("move_file", "from", "b.txt", "to", "dir/c.txt"),
 		call("search", "pattern", "two"),
 		run("mark11", "echo d > d.txt"),
 		call("delete_file", "path", "d.txt"),
@@ -72,8 +86,10 @@ func Script() []Call {
 		stops,
 		call("session_state"),
 		write("dir/deep/f.txt", "f\n"),
+		rests,
+		run(Again, "true"),
 		run("mark20", "cat dir/deep/f.txt; for i in 1 2 3; do echo $i; done"),
-		call("move_file", "source", "e.txt", "destination", "g.txt"),
+		call("move_file", "from", "e.txt", "to", "g.txt"),
 		edit("g.txt", "again", "moved"),
 		call("delete_file", "path", "d.txt"),
 		run("mark24", "wc -l a.txt"),

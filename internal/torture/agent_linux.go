@@ -75,7 +75,7 @@ func (t *agentTrial) environ() []string {
 func (t *agentTrial) configure(cut int) error {
 	c := scripted.Config{
 		Server:    []string{t.acode, "mcp", "--tools", "--allow", "files,commands", "--conversation", "script", "--settle", agentSettle.String(), "--patience", agentPatience.String()}, // without a sandbox, so that only kills decide
-		Workspace: t.workspace(), Forget: t.forget, Cut: cut,
+		Workspace: t.workspace(), Forget: t.forget, Cut: cut, Settle: agentSettle,
 	}
 	raw, err := json.Marshal(c)
 	if err != nil {
@@ -135,10 +135,44 @@ func (t *agentTrial) process(ctx context.Context, tracer *crash.Tracer, self str
 		}
 		err = errors.Join(os.WriteFile(filepath.Join(t.client(), "killed"), []byte(time.Now().Format(time.RFC3339Nano)), 0o600), t.configure(0))
 	}
+	if err == nil {
+		err = t.compare(ctx)
+	}
 	if res.ExitCode == 1 {
 		t.Stuck = "the agent gave up: " + strings.TrimSpace(t.said.String())
 	}
 	return res.ExitCode == 0, err
+}
+
+// receiptQuery counts the receipts of calls, and those without a checkpoint.
+const receiptQuery = `SELECT count(*), count(*) - count(checkpoint) FROM events WHERE type IN ('OperationCompleted', 'OperationFailed') AND json_extract(payload, '$.op') IN
+	(SELECT json_extract(payload, '$.op') FROM events WHERE type = 'OperationStarted' AND json_extract(payload, '$.kind') NOT IN ('read', 'search'))`
+
+// compare checks that the store has a receipt for each result that the agent has, and a
+// checkpoint for each receipt.
+func (t *agentTrial) compare(ctx context.Context) error {
+	out, err := scene.Place{Root: t.root}.Query(ctx, receiptQuery)
+	if err != nil || out == "" {
+		return err
+	}
+	var receipts, bare int
+	if _, err := fmt.Sscan(strings.ReplaceAll(out, "\t", " "), &receipts, &bare); err != nil {
+		return fmt.Errorf("read receipts: %w", err)
+	}
+	entries, err := scripted.Transcript(t.client())
+	have := 0
+	for _, e := range entries {
+		if scripted.Script()[e.Call].Changes() && e.Outcome != "unknown" {
+			have++
+		}
+	}
+	if have > receipts {
+		t.Wrong = append(t.Wrong, fmt.Sprintf("the agent has %d results, and the journal has %d receipts", have, receipts))
+	}
+	if bare > 0 {
+		t.Wrong = append(t.Wrong, fmt.Sprintf("%d receipts have no checkpoint", bare))
+	}
+	return err
 }
 
 // finish waits for the remaining processes and judges the end.

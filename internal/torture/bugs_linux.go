@@ -47,12 +47,7 @@ func bugs() []bug {
 			"		b := make([]byte, min(limit, little))\n		moved, err := unix.Read(pipe, b)\n		if err == nil {\n			_, err = s.file.Write(b[:moved])\n		}\n"}}},
 		{name: "exit record before the pipe is empty", judges: []judge{burstJudge()}, shows: "captured ", edits: []edit{{"provider/command/running.go",
 			"	e.Lost = c.outs.drain()\n", "	e.Lost = \"\"\n"}}},
-		{name: "exec before claim", judges: []judge{supervisorJudge()}, edits: []edit{
-			{"provider/command/claim.go",
-				"	if err := renameNew(w.Name(), claimPath(dir, h.Key)); err != nil {\n",
-				"	if prefix == tempPrefix {\n		return files, nil\n	}\n	if err := renameNew(w.Name(), claimPath(dir, h.Key)); err != nil {\n"},
-			{"provider/command/running.go", "	c.leader = pid\n",
-				"	c.leader = pid\n	_ = renameNew(c.claim.w.Name(), claimPath(s.cfg.Dir, c.req.Key))\n	_ = syncDir(s.cfg.Dir)\n"}}},
+		{name: "exec before claim", judges: []judge{supervisorJudge()}, edits: execBeforeClaim()},
 		{name: "exit reported before recorded", judges: []judge{orderJudge(), randomCutsJudge()}, edits: []edit{{"provider/command/running.go",
 			"	s.cfg.hook(\"ended\")\n", "	s.tell(c.req.Key)\n	s.cfg.hook(\"ended\")\n"}}},
 		{name: "step key without task", judges: []judge{endJudge(), randomJudge()}, shows: "lost: ", edits: []edit{keyWithoutTask()}},
@@ -83,7 +78,7 @@ func bugs() []bug {
 			"			m.add(name, n, text)\n", "			m.add(name, n-1, text)\n"}}},
 		{name: "captures of any task", judges: []judge{randomJudge()}, edits: []edit{{"session/expand.go",
 			"		if !above[i] {\n			continue\n		}\n", ""}}},
-	}, peopleBugs()...)
+	}, append(peopleBugs(), agentBugs()...)...)
 }
 
 // keyWithoutTask gives steps with the same name in two tasks the same key.
