@@ -65,7 +65,8 @@ func (c *Calls) SearchFiles(ctx context.Context, call Call) (text, note string, 
 }
 
 // Restore returns a change with each mask in its texts replaced by what the mask stands
-// for in the present file. It returns ErrUsage for a mask that stands for no single value.
+// for in the present file. It returns ErrUsage for a mask that stands for no single
+// value.
 func (c *Calls) Restore(ctx context.Context, change session.Change) (session.Change, error) {
 	return c.root.Restore(ctx, change)
 }

@@ -38,7 +38,7 @@ type result struct {
 	// Operation and Handle name the operation; they are empty if there is none.
 	Operation string `json:"operation,omitempty"`
 	Handle    string `json:"handle,omitempty"`
-	// Label says what the operation does.
+	// Label describes the operation.
 	Label   string `json:"label,omitempty"`
 	Outcome string `json:"outcome"`
 	// Recovered says that this is the result of an earlier call.
@@ -115,8 +115,8 @@ func refused(err error, spell func(session.Hint) string) *sdk.CallToolResult {
 	return reply(result{Outcome: outcomeDenied, problem: &p, Text: p.String()}, true)
 }
 
-// describe makes the structured content of an operation. recovered says that an equal call
-// asked for it.
+// describe makes the structured content of an operation. recovered says that an equal
+// call asked for it.
 func (t *talk) describe(ctx context.Context, a app.CallResult, recovered bool) (result, error) {
 	r := result{Operation: a.Op.Op, Handle: a.Op.Op, Label: a.Label, Outcome: a.Outcome, Recovered: recovered}
 	if recovered || a.Outcome == app.CallUnknown {

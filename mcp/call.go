@@ -12,16 +12,16 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// answer is what a call gives: the structured content, and the operations whose results it
-// has.
+// answer is the answer to a call: the structured content, and the operations whose
+// results it has.
 type answer struct {
 	result
 	// results are the operations with a final outcome in this answer.
 	results []session.StepID
 }
 
-// called answers a call. The client may take its request back, or be gone; then the answer
-// does not count as written.
+// called answers a call. The client may take its request back, or be gone; then the
+// answer does not count as written.
 func (s *server) called(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 	s.alive()
 	t, a, err := s.carryOut(r)
@@ -46,7 +46,7 @@ func (s *server) refuse(err error) *sdk.CallToolResult {
 	return reply(result{Outcome: outcomeDenied, problem: &p, Text: p.String()}, true)
 }
 
-// carryOut does what a call asks for.
+// carryOut carries a call out.
 func (s *server) carryOut(r *sdk.CallToolRequest) (*talk, answer, error) {
 	tool, err := s.options.find(r.Params.Name)
 	if err != nil {
@@ -216,7 +216,7 @@ func (t *talk) control(tool tool, args arguments) (answer, error) {
 	return t.give(a, false)
 }
 
-// state lists what is open or owed.
+// state lists the operations that are open or owed.
 func (t *talk) state() (answer, error) {
 	owed, err := t.Owed(t.ctx)
 	if err != nil {

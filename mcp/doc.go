@@ -1,9 +1,9 @@
 // Package mcp serves files and commands to an agent over the Model Context Protocol.
 //
 // A call that changes something is an operation of a session: package app commits its
-// intent, carries it out, commits its receipt, and only then this package answers. Package
-// mcp turns calls into operations and answers into words. It adds what a client of this
-// protocol needs:
+// intent, carries it out, commits its receipt, and only then this package answers.
+// Package mcp turns calls into operations and answers into words. It adds what a client
+// of this protocol needs:
 //
 //   - M1: No message ends the server, and a bad one changes nothing.
 //   - M2: The end of a connection, of a request or of a handler ends no operation.

@@ -8,12 +8,12 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Owed decides what to do with the calls of one connection of one conversation.
+// Owed decides about the calls of one connection of one conversation.
 //
 // An agent that was killed makes its last calls again, because it lost their answers. An
-// equal call may also be a new wish. So a call is owed to its conversation from its intent
-// until the client has surely seen its answer: then it is settled. Calls that only read
-// are never owed and do not come here.
+// equal call may also be a new wish. So a call is owed to its conversation from its
+// intent until the client has surely seen its answer: then it is settled. Calls that only
+// read are never owed and do not come here.
 //
 // Owed has no clock and does no I/O. Only one goroutine may use it at a time.
 type Owed struct {
@@ -56,7 +56,7 @@ type Request struct {
 	Before bool
 }
 
-// Decision says what to do with a call.
+// Decision is the decision about a call.
 type Decision string
 
 // The decisions.
@@ -83,8 +83,8 @@ type Verdict struct {
 }
 
 // NewOwed returns the rule for a new connection. calls are the owed calls of its
-// conversation, oldest first. byID says that the client named the conversation, so that an
-// equal call may be answered with a record.
+// conversation, oldest first. byID says that the client named the conversation, so that
+// an equal call may be answered with a record.
 func NewOwed(settle time.Duration, byID bool, calls []OwedCall) *Owed {
 	o := &Owed{settle: settle, byID: byID, written: map[session.StepID]time.Time{}, behind: map[session.StepID][]session.StepID{}, names: map[string]string{}}
 	for _, c := range calls {
@@ -131,8 +131,8 @@ func (o *Owed) decide(r Request) Verdict {
 	return Verdict{Do: Run}
 }
 
-// match returns the index of the newest earlier call that equals r and has not been given,
-// or else of the newest one that still runs. It returns -1 if there is none.
+// match returns the index of the newest earlier call that equals r and has not been
+// given, or else of the newest one that still runs. It returns -1 if there is none.
 func (o *Owed) match(r Request) int {
 	found := -1
 	for i, e := range slices.Backward(o.earlier) {
@@ -151,9 +151,10 @@ func (o *Owed) match(r Request) int {
 const together = 100 * time.Millisecond
 
 // recovers gives the call at i. The client made that call after it had the answers of
-// those that ended before, so these are not given any more. They are settled together with
-// the call at i and not earlier: until then the client can lose the answers that it got
-// again on this connection. Calls of one message say nothing about each other's answers.
+// those that ended before, so these are not given any more. They are settled together
+// with the call at i and not earlier: until then the client can lose the answers that it
+// got again on this connection. Calls of one message say nothing about each other's
+// answers.
 func (o *Owed) recovers(i int) Verdict {
 	e := o.earlier[i]
 	e.matched = true

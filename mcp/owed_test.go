@@ -442,9 +442,9 @@ func (w *world) record(x wish, args string, op int) (*answer, error) {
 	return &answer{at: max(w.now, e.ended) + 1 + w.n(20), wish: x, op: op, recovered: true}, nil
 }
 
-// exchange lets the wish x have the effect of a wish for an equal command. The rule cannot
-// tell them apart, and need not while each has one effect. It was wrong if the client has
-// the answer of the other one: such a case is ambiguous.
+// exchange lets the wish x have the effect of a wish for an equal command. The rule
+// cannot tell them apart, and need not while each has one effect. It was wrong if the
+// client has the answer of the other one: such a case is ambiguous.
 func (w *world) exchange(e *effect, x wish) {
 	if _, kept := w.heard[e.wish]; kept {
 		w.ambiguous++

@@ -11,9 +11,9 @@ import (
 // closes is the time within which a killed process has closed all its pipes.
 const closes = 100 * time.Millisecond
 
-// reads reports whether a process still has the other end of the output. A client that was
-// killed has closed it. One that ends the connection in order waits for the end of the
-// server.
+// reads reports whether a process still has the other end of the output. A client that
+// was killed has closed it. One that ends the connection in order waits for the end of
+// the server.
 func (w *wire) reads() bool {
 	f, ok := w.out.(*os.File)
 	return ok && !hungUp(f, closes)

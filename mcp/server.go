@@ -59,8 +59,8 @@ type Options struct {
 	Conversation string
 	// Fresh begins another session of the conversation.
 	Fresh bool
-	// Workspace is the directory to work in. If it is empty, it is the client's only root,
-	// or else Here.
+	// Workspace is the directory to work in. If it is empty, it is the client's only
+	// root, or else Here.
 	Workspace, Here string
 	// Open opens a conversation in a workspace.
 	Open func(ctx context.Context, workspace string, of session.Agent, fresh bool) (Conversation, error)
@@ -99,9 +99,9 @@ type opening struct {
 	err  error
 }
 
-// Serve serves one client over in and out until the end of the input or of ctx. It returns
-// nil for both, and an error if the client cannot be reached any more. Commands continue
-// after it returns.
+// Serve serves one client over in and out until the end of the input or of ctx. It
+// returns nil for both, and an error if the client cannot be reached any more. Commands
+// continue after it returns.
 func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	o.fill()
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -225,10 +225,11 @@ func (s *server) close(inOrder bool) error {
 
 // Keys of _meta.
 const (
-	// MetaConversation has the client's id of its conversation, in initialize or in a call.
-	MetaConversation = "acode/conversation"
-	// MetaCall has the client's name of a call. The same name on one connection is the same
+	// MetaConversation has the client's id of its conversation, in initialize or in a
 	// call.
+	MetaConversation = "acode/conversation"
+	// MetaCall has the client's name of a call. The same name on one connection is the
+	// same call.
 	MetaCall = "acode/call"
 )
 

@@ -74,7 +74,7 @@ func (t *talk) stayed() {
 	}
 }
 
-// close settles what an end in order settles, and closes the conversation.
+// close settles the calls that an end in order settles, and closes the conversation.
 func (t *talk) close(inOrder bool) error {
 	t.tick.Stop()
 	if inOrder {
@@ -142,7 +142,8 @@ func (t *talk) land(name string, f *flight, op session.StepID, err error) {
 	close(f.done)
 }
 
-// gives returns what to call when an answer with the results of ops is written.
+// gives returns the functions for the time when an answer with the results of ops is
+// written.
 func (t *talk) gives(ops []session.StepID) watch {
 	return watch{ends: func() {
 		t.mu.Lock()
@@ -152,7 +153,8 @@ func (t *talk) gives(ops []session.StepID) watch {
 	}}
 }
 
-// tells returns what to call when a told answer with the results of ops is written.
+// tells returns the functions for the time when a told answer with the results of ops is
+// written.
 func (t *talk) tells(ops []session.StepID) watch {
 	var first *telling
 	begins := func(arrived uint64) {

@@ -18,7 +18,7 @@ import (
 // MaxArgumentBytes is the greatest length of the arguments of a call.
 const MaxArgumentBytes = 8 << 20
 
-// power is what a person must allow before a tool may be used.
+// power is a permission that a person must give before a tool may be used.
 type power string
 
 const (
@@ -71,8 +71,7 @@ func handle() argument {
 	return text("handle", `the operation, for example "n12", from the result that named it`)
 }
 
-// fresh is an argument of every tool that changes something. It is not part of what makes
-// two calls equal.
+// fresh is an argument of every tool that changes something. Calls are equal without it.
 const fresh = "fresh"
 
 func freshArgument() argument {

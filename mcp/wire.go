@@ -155,7 +155,8 @@ func (w *wire) decode(l line) (jsonrpc.Message, error) {
 		return nil, usage(fmt.Sprintf("the message has more than %d bytes", maxLine), "write the content in parts, or with a command")
 	case !utf8.Valid(l.text):
 		return nil, usage("the message is not valid UTF-8", "encode text as UTF-8")
-	// The nesting of what json accepts is limited, and so is the stack that the SDK needs.
+	// The nesting of what json accepts is limited, and so is the stack that the SDK
+	// needs.
 	case !json.Valid(l.text):
 		return nil, usage("the message is not JSON", "send one complete JSON object a line")
 	case begin[0] == '[':
@@ -196,8 +197,8 @@ func (w *wire) accept(msg jsonrpc.Message, number uint64) bool {
 	return !used
 }
 
-// The headers carry to a handler what the SDK does not: the id of its request and the
-// number of its line.
+// The headers carry to a handler two facts that the SDK does not: the id of its request
+// and the number of its line.
 const (
 	idHeader     = "Acode-Request"
 	numberHeader = "Acode-Line"
@@ -317,7 +318,7 @@ func (w *wire) Close() error {
 // SessionID implements sdk.Connection.
 func (*wire) SessionID() string { return "" }
 
-// envelope is what identifies a message.
+// envelope has the fields that identify a message.
 type envelope struct {
 	// id is nil if it could not be read.
 	id     json.RawMessage

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// doors lists the folders whose texts may name a command line. People read the texts of
-// cli and cmd; the others are test scaffolding, which types commands too.
-func doors() []string { return []string{"cli", "cmd", "internal", "bench"} }
+// doors lists the folders whose texts may name a command line. People and agents read the
+// texts of cli, mcp and cmd; the others are test scaffolding, which types commands too.
+func doors() []string { return []string{"cli", "mcp", "cmd", "internal", "bench"} }
 
 var typed = regexp.MustCompile(`\bacode(-sync)? (run|resume|status|session|approve|deny|verify|check|sync|syncer|admin|metrics|config|schema|exit-codes|supervise)\b|(^|[ (=])--[a-z][a-z-]*|(^|[ (])-C\b`)
 

@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// Clock finds uses of the wall clock outside cmd and cli. Other packages take a now
-// func() time.Time or use timers, so that tests set the time. Tests are exempt.
+// Clock finds uses of the wall clock outside cmd, cli and main functions. Other code
+// takes a now func() time.Time or uses timers, so that tests set the time. Tests are
+// exempt.
 func Clock(t *Tree) []Breach {
 	banned := []string{"Now", "Since", "Until", "Sleep"}
 	var out []Breach
@@ -19,12 +20,20 @@ func Clock(t *Tree) []Breach {
 			continue
 		}
 		eachUse(f, "time", func(use *ast.SelectorExpr) {
-			if slices.Contains(banned, use.Sel.Name) {
+			if slices.Contains(banned, use.Sel.Name) && !f.inMain(use.Pos()) {
 				out = append(out, t.breach(use.Pos(), "time.%s is for main functions and doors only: take a now func() time.Time, or use a timer", use.Sel.Name))
 			}
 		})
 	}
 	return out
+}
+
+// inMain reports whether at lies in the main function of a program.
+func (f *File) inMain(at token.Pos) bool {
+	return f.AST.Name.Name == "main" && slices.ContainsFunc(f.AST.Decls, func(d ast.Decl) bool {
+		main, ok := d.(*ast.FuncDecl)
+		return ok && main.Recv == nil && main.Name.Name == "main" && main.Pos() <= at && at < main.End()
+	})
 }
 
 // eachUse calls see for each use of the standard package imported in f, under any local

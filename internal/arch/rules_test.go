@@ -135,6 +135,8 @@ func TestClockRule(t *testing.T) {
 		"until":     {one("lock/a.go", "package x\nimport \"time\"\nfunc f() { time.Until(t) }"), "time.Until"},
 		"renamed":   {one("lock/a.go", "package x\nimport clock \"time\"\nfunc f() { clock.Now() }"), "time.Now"},
 		"cmd":       {one("cmd/acode/a.go", "package x\nimport \"time\"\nvar T = time.Now()"), ""},
+		"main":      {one("internal/x/a.go", "package main\nimport \"time\"\nfunc main() { f(time.Now) }"), ""},
+		"beside":    {one("internal/x/a.go", "package main\nimport \"time\"\nfunc f() { time.Now() }\nfunc main() {}"), "time.Now"},
 		"test":      {one("lock/a_test.go", "package x\nimport \"time\"\nvar T = time.Now()"), ""},
 		"timer":     {one("lock/a.go", "package x\nimport \"time\"\nvar T = time.NewTimer(time.Second)"), ""},
 		"a_field":   {one("lock/a.go", "package x\nimport \"time\"\ntype c struct{ Now func() time.Time }\nfunc f(time c) { time.Now() }"), ""},

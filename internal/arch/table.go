@@ -45,15 +45,20 @@ func Packages() map[string][]string {
 		// Doors, and the package that writes their answers, import neither use cases nor
 		// adapters.
 		"terminal": {"app", "session", "redact"},
+		"mcp":      {"app", "session"},
 		"cli":      {"app", "session", "redact", "plan", "config", "terminal", "process"},
 
 		// The commands of acode-sync are the exception. They wire the packages that app
 		// must not link: a source of this store, the syncer and the server.
 		"cli/sync": {"app", "cli", "session", "local", "outbox", "remote", "terminal"},
 
+		// The commands of acode-agent.
+		"cli/agent": {"app", "cli", "mcp", "session"},
+
 		// Programs: main functions.
-		"cmd/acode":      {"cli"},
-		"cmd/acode-sync": {"cli/sync"},
+		"cmd/acode":       {"cli"},
+		"cmd/acode-sync":  {"cli/sync"},
+		"cmd/acode-agent": {"cli/agent"},
 
 		// Scaffolding of tests; the program never imports it.
 		"internal/arch":  {},
@@ -64,13 +69,15 @@ func Packages() map[string][]string {
 		"internal/script":  {},
 		// An agent without a model.
 		"internal/scripted": {},
+		// A client of a server of tools.
+		"internal/caller": {},
 		// A private PostgreSQL.
 		"internal/pgtest": {},
 		// A proxy that understands the protocol of PostgreSQL.
 		"internal/pgwire": {},
 
 		// Campaigns of tests, each with its own program.
-		"internal/torture":  {"internal/crash", "internal/disk", "internal/torture/model", "internal/torture/scene", "internal/torture/people"},
+		"internal/torture":  {"internal/crash", "internal/scripted", "internal/disk", "internal/torture/model", "internal/torture/scene", "internal/torture/people"},
 		"internal/campaign": {},
 		"internal/faults":   {},
 		"internal/bench":    {"app", "config", "provider/command", "session", "local", "resume", "workspace", "internal/crash", "internal/disk", "redact", "outbox", "remote", "internal/pgwire"},
@@ -109,8 +116,10 @@ func Modules() map[string][]string {
 		"golang.org/x/term":                  {"terminal", "cli"},
 		"github.com/spf13/cobra":             {"cli"},
 		"github.com/spf13/pflag":             {"cli"},
-		"golang.org/x/sys":                   {"local", "lock", "workspace", "provider", "subtree", "process", "internal"},
+		"golang.org/x/sys":                   {"local", "lock", "workspace", "provider", "subtree", "process", "mcp", "internal"},
 		"mvdan.cc/sh/v3":                     {"shell"},
+
+		"github.com/modelcontextprotocol/go-sdk": {"mcp"},
 
 		"github.com/hanwen/go-fuse/v2": {"internal/disk"},
 

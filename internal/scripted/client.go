@@ -237,7 +237,7 @@ func (c *client) carryOut(i int) (Entry, error) {
 				e.At, e.Outcome, e.Text = c.now(), s.Outcome, a.text()
 				return e, nil
 			}
-			tool, args = want.Tool, anew(want.Args)
+			tool, args = want.Tool, fresh(want.Args)
 			continue
 		case s.Retryable:
 			<-time.After(20 * time.Millisecond)
@@ -246,7 +246,7 @@ func (c *client) carryOut(i int) (Entry, error) {
 			return e, fmt.Errorf("%s %v: %s", tool, args, a.text())
 		case s.Recovered && want.Mark == Again && c.had(i, a.text()): // it wants the command again
 			e.Stale++
-			tool, args = want.Tool, anew(want.Args)
+			tool, args = want.Tool, fresh(want.Args)
 			continue
 		case (s.Outcome == "failed") != want.Fails:
 			return e, fmt.Errorf("%s %v: %s: %s", tool, args, s.Outcome, a.text())
@@ -261,8 +261,8 @@ func (c *client) carryOut(i int) (Entry, error) {
 // resting is how much longer than Settle a client rests.
 const resting = 200 * time.Millisecond
 
-// anew returns the arguments of a call that must be carried out.
-func anew(args map[string]any) map[string]any {
+// fresh returns the arguments of a call that must be carried out.
+func fresh(args map[string]any) map[string]any {
 	out := maps.Clone(args)
 	out["fresh"] = true
 	return out
@@ -288,8 +288,8 @@ func line(text string) string {
 	return strings.TrimSpace(text[at:min(len(text), at+len(Again)+17)])
 }
 
-// inLedger reports whether the ledger has a line of call i, besides those of earlier equal
-// calls.
+// inLedger reports whether the ledger has a line of call i, besides those of earlier
+// equal calls.
 func (c *client) inLedger(i int) bool {
 	raw, _ := os.ReadFile(filepath.Join(c.Workspace, ledger))
 	before := 0

@@ -61,6 +61,7 @@ type agentTrial struct {
 	// cut kills the agent after so many bytes of answers; 0 does not.
 	cut    int
 	forget time.Duration
+	now    func() time.Time
 	record func(crash.Call)
 	said   strings.Builder
 }
@@ -133,7 +134,7 @@ func (t *agentTrial) process(ctx context.Context, tracer *crash.Tracer, self str
 		if v := spec.At.Victim; v == crash.VictimSupervisor || v == crash.VictimBoth {
 			t.Excused++
 		}
-		err = errors.Join(os.WriteFile(filepath.Join(t.client(), "killed"), []byte(time.Now().Format(time.RFC3339Nano)), 0o600), t.configure(0))
+		err = errors.Join(os.WriteFile(filepath.Join(t.client(), "killed"), []byte(t.now().Format(time.RFC3339Nano)), 0o600), t.configure(0))
 	}
 	if err == nil {
 		err = t.compare(ctx)
@@ -197,7 +198,7 @@ func (t *agentTrial) finish(ctx context.Context, tracer *crash.Tracer) error {
 
 // agentTrial executes one script below its own directory, which stays after a breach.
 func (h *harness) agentTrial(ctx context.Context, name string, kills []kill, cut int, forget time.Duration, record func(crash.Call)) (*agentTrial, error) {
-	t := &agentTrial{acode: h.acode, root: filepath.Join(h.scratch, name), kills: kills, cut: cut, forget: forget, record: record}
+	t := &agentTrial{acode: h.acode, root: filepath.Join(h.scratch, name), kills: kills, cut: cut, forget: forget, now: h.now, record: record}
 	if err := t.run(ctx); err != nil {
 		return nil, fmt.Errorf("%s: %w", describe(kills), err)
 	}
@@ -228,8 +229,8 @@ func (h *harness) lookAtAgent(ctx context.Context) (survey, error) {
 // answerBytes is about how many bytes of answers the script gets.
 const answerBytes = 24000
 
-// agents kills an agent, its server and its supervisor in all ways. n limits the points of
-// each series; 0 means all.
+// agents kills an agent, its server and its supervisor in all ways. n limits the points
+// of each series; 0 means all.
 func (h *harness) agents(ctx context.Context, n int, all bool) ([]row, error) {
 	s, err := h.lookAtAgent(ctx)
 	if err != nil {

@@ -206,7 +206,7 @@ func (h *harness) find(ctx context.Context, j judge, program string) (string, er
 
 // quiet returns a harness for another program that prints no descriptions.
 func (h *harness) quiet(program, name string) *harness {
-	return &harness{acode: program, scratch: filepath.Join(h.scratch, name), seed: h.seed, workers: h.workers, plan: h.plan, log: io.Discard}
+	return &harness{acode: program, scratch: filepath.Join(h.scratch, name), seed: h.seed, workers: h.workers, plan: h.plan, log: io.Discard, now: h.now}
 }
 
 const foundShown = 100

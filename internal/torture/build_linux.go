@@ -18,7 +18,8 @@ func moduleDir(ctx context.Context) (string, error) {
 	return filepath.Dir(strings.TrimSpace(string(out))), nil
 }
 
-// build builds acode at a path and acode-agent beside it, with the files of an overlay instead of the sources.
+// build builds acode at a path and acode-agent beside it, with the files of an overlay
+// instead of the sources.
 func build(ctx context.Context, at string, overlay []byte) error {
 	dir, err := moduleDir(ctx)
 	if err != nil {

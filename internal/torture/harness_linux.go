@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/acode-dev/acode/internal/crash"
 	"github.com/acode-dev/acode/internal/torture/model"
@@ -29,6 +30,8 @@ type harness struct {
 	plan model.Plan
 	// log receives progress and breaches.
 	log io.Writer
+	// now is the clock.
+	now func() time.Time
 
 	// mu is held while writing to log.
 	mu    sync.Mutex
@@ -166,7 +169,7 @@ func (h *harness) describe(breach string) {
 
 // control checks that a series fails for a program that does nothing.
 func (h *harness) control(ctx context.Context, sr series, points []kill) error {
-	idle := &harness{acode: "/bin/true", scratch: filepath.Join(h.scratch, "control"), seed: h.seed, workers: 1, plan: h.plan, log: io.Discard}
+	idle := &harness{acode: "/bin/true", scratch: filepath.Join(h.scratch, "control"), seed: h.seed, workers: 1, plan: h.plan, log: io.Discard, now: h.now}
 	r, err := idle.run(ctx, sr, points[:1])
 	if err == nil && r.breaches() == 0 {
 		err = fmt.Errorf("%s: /bin/true passes", sr.name)

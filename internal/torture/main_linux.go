@@ -27,7 +27,7 @@ func main() {
 	if !disk.Alone() {
 		os.Exit(runAlone(ctx))
 	}
-	if err := torture(ctx); err != nil {
+	if err := torture(ctx, time.Now); err != nil {
 		fmt.Fprintln(os.Stderr, "torture:", err)
 		os.Exit(1)
 	}
@@ -67,7 +67,7 @@ type options struct {
 	all            bool
 }
 
-func torture(ctx context.Context) (err error) {
+func torture(ctx context.Context, now func() time.Time) (err error) {
 	var o options
 	flag.StringVar(&o.acode, "acode", "", "`program` to kill; empty builds ./cmd/acode")
 	flag.StringVar(&o.scratch, "dir", "", "scratch `directory`; empty makes one in memory where that can be")
@@ -94,7 +94,7 @@ func torture(ctx context.Context) (err error) {
 		remove()
 		return err
 	}
-	h := &harness{acode: o.acode, scratch: o.scratch, seed: o.seed, workers: o.workers, plan: model.Fixed(), log: os.Stdout}
+	h := &harness{acode: o.acode, scratch: o.scratch, seed: o.seed, workers: o.workers, plan: model.Fixed(), log: os.Stdout, now: now}
 	err = h.everything(ctx, o)
 	// After a failure the files stay for inspection.
 	if err == nil || ctx.Err() != nil {

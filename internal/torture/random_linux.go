@@ -20,7 +20,7 @@ const killsOfPlan = 2
 
 // with returns a harness for another plan, below its own directory.
 func (h *harness) with(p model.Plan, name string) *harness {
-	return &harness{acode: h.acode, scratch: filepath.Join(h.scratch, name), seed: h.seed, workers: h.workers, plan: p, log: h.log}
+	return &harness{acode: h.acode, scratch: filepath.Join(h.scratch, name), seed: h.seed, workers: h.workers, plan: p, log: h.log, now: h.now}
 }
 
 // drawn returns the nth random plan, from 1, and the random source of its kills. In every

@@ -21,6 +21,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/acode-dev/acode/internal/crash"
 	"github.com/acode-dev/acode/internal/disk"
@@ -64,7 +65,7 @@ func testHarness(t *testing.T) *harness {
 	if o.acode, err = built(); err != nil {
 		t.Fatal(err)
 	}
-	h := &harness{acode: o.acode, scratch: o.scratch, seed: 1, workers: 2, plan: model.Fixed(), log: t.Output()}
+	h := &harness{acode: o.acode, scratch: o.scratch, seed: 1, workers: 2, plan: model.Fixed(), log: t.Output(), now: time.Now}
 	t.Cleanup(func() {
 		for _, b := range h.breaches {
 			t.Errorf("seed %d: %s", h.seed, b)
