@@ -72,12 +72,27 @@ func (c *Calls) Do(ctx context.Context, call Call, patience time.Duration) (Call
 	if err := c.begin(ctx, patience); err != nil {
 		return CallResult{}, err
 	}
-	it, err := c.item(ctx, call)
+	admitted, it, err := c.admit(ctx, call, patience)
 	if err != nil {
 		c.finish()
 		return CallResult{}, err
 	}
-	return c.await(ctx, it.ID, c.start(c.present(), it), patience)
+	return c.await(ctx, it.ID, c.start(it, admitted.Do), patience)
+}
+
+// admit makes the item of a new call and waits for its turn.
+func (c *Calls) admit(ctx context.Context, call Call, patience time.Duration) (*engine.Admitted, session.Item, error) {
+	it, err := c.item(ctx, call)
+	if err != nil {
+		return nil, it, err
+	}
+	limited, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	admitted, err := c.present().calls.Admit(limited, it)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = &session.Error{Code: session.ErrLocked, Message: "another call still changes these files; nothing was changed", Retryable: true}
+	}
+	return admitted, it, err
 }
 
 // present returns the execution of the session; nil before it is acquired.
@@ -113,8 +128,8 @@ func (c *Calls) item(ctx context.Context, call Call) (it session.Item, err error
 	}, nil
 }
 
-// start executes a call in the background. It ends the call that begin began.
-func (c *Calls) start(at *acquired, it session.Item) *running {
+// start executes a call in the background by do. It ends the call that begin began.
+func (c *Calls) start(it session.Item, do func(context.Context) error) *running {
 	r := &running{call: it.Call, done: make(chan struct{})}
 	c.mu.Lock()
 	c.known[it.ID] = r
@@ -122,7 +137,7 @@ func (c *Calls) start(at *acquired, it session.Item) *running {
 	go func() {
 		defer close(r.done)
 		defer c.finish()
-		if r.err = at.calls.Do(c.ctx, it); r.err != nil {
+		if r.err = do(c.ctx); r.err != nil {
 			c.site.Log.Warn("a call has no outcome", "event", "call_open", "op", it.ID.String(), "code", string(session.CodeOf(r.err)), "error", r.err.Error())
 		}
 	}()

@@ -50,6 +50,11 @@ func writeCall(path, content string) Call {
 		Changes: []session.Change{{Op: session.KindWrite, Path: path, Content: content}}}}
 }
 
+func editCall(path, before, after string) Call {
+	return Call{Tool: "edit_file", Arguments: path + before + after, Step: session.Step{ID: "call", Kind: session.KindEdit,
+		Changes: []session.Change{{Op: session.KindEdit, Path: path, Old: before, New: after}}}}
+}
+
 func runCall(script string) Call {
 	args, _ := json.Marshal(map[string]string{"command": script})
 	return Call{Tool: "run_command", Arguments: string(args), Step: session.Step{ID: "call", Kind: session.KindRun, Run: &session.Run{Shell: script}}}
@@ -125,6 +130,16 @@ func verified(t *testing.T, dir string) {
 }
 
 // A call that cannot begin is refused and leaves no event.
+func TestRefusedCallFreesItsPath(t *testing.T) {
+	c := connect(t, newWorkspace(t))
+	defer c.close()
+	c.do(writeCall("a", "ab ab"), CallDone)
+	if _, err := c.Do(context.Background(), editCall("a", "ab", "c"), time.Minute); !errors.Is(err, session.ErrFileStep) {
+		t.Fatalf("an edit that matches twice: got %v, want %s", err, session.ErrFileStep)
+	}
+	c.do(editCall("a", "ab ab", "c"), CallDone)
+}
+
 func TestCallRefused(t *testing.T) {
 	c := connect(t, newWorkspace(t))
 	defer c.close()

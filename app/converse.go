@@ -364,7 +364,7 @@ func (c *Calls) execute(ctx context.Context, at *acquired) (err error) {
 	c.mu.Unlock()
 	for _, it := range open {
 		c.busy++
-		c.start(at, it)
+		c.start(it, func(ctx context.Context) error { return at.calls.Do(ctx, it) })
 	}
 	return nil
 }

@@ -41,16 +41,34 @@ func (c *Calls) Number() session.StepID {
 	return session.CallID(session.CallsStep(), c.last)
 }
 
+// Admitted is a call whose turn has come.
+type Admitted struct {
+	c  *Calls
+	b  *branch
+	it session.Item
+}
+
+// Admit waits until no other call has an intent on the files of it. It returns the cause
+// of ctx if that ends first; the call then has no effect and leaves no trace. The caller
+// must call Do of an admitted call.
+func (c *Calls) Admit(ctx context.Context, it session.Item) (*Admitted, error) {
+	b := c.join()
+	stop := context.AfterFunc(ctx, b.crew.wake)
+	defer stop()
+	if err := b.crew.admit(ctx, b, &it); err != nil {
+		c.giveUp(b, it.ID)
+		return nil, err
+	}
+	return &Admitted{c, b, it}, nil
+}
+
 // Do executes a call from its intent to its receipt, or continues one that was in
 // progress. When it returns nil, the outcome is durable: completed, failed or unknown. If
 // ctx ends first, a command continues with its supervisor, and Do returns the cause of
 // ctx.
-func (c *Calls) Do(ctx context.Context, it session.Item) error {
-	b := c.join()
-	defer c.leave(b)
-	if err := b.crew.admit(ctx, b, &it); err != nil {
-		return err
-	}
+func (a *Admitted) Do(ctx context.Context) error {
+	b, it := a.b, a.it
+	defer a.c.leave(b)
 	defer b.crew.dismiss(b)
 	if it.Status == session.Pending {
 		b.book.fresh(it.ID)
@@ -61,9 +79,32 @@ func (c *Calls) Do(ctx context.Context, it session.Item) error {
 		err = b.step(ctx, &it)
 	}
 	if err = b.refusal(&it, err); err != nil {
+		if b.book.step(it.ID).Status != session.InProgress {
+			a.c.giveUp(b, it.ID)
+		}
 		return err
 	}
 	return b.commit(context.WithoutCancel(ctx))
+}
+
+// Do is Admit, and Do of the admitted call.
+func (c *Calls) Do(ctx context.Context, it session.Item) error {
+	admitted, err := c.Admit(ctx, it)
+	if err != nil {
+		return err
+	}
+	return admitted.Do(ctx)
+}
+
+// giveUp ends a call that has no intent. Its files are free again, and the next call
+// commits the drafts that it was to commit.
+func (c *Calls) giveUp(b *branch, id session.StepID) {
+	c.leave(b)
+	b.crew.release(id)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting = append(b.pending, c.waiting...)
+	b.pending = nil
 }
 
 // refusal turns an error that belongs to the call into its receipt.

@@ -140,6 +140,14 @@ func (c *crew) dismiss(b *branch) {
 	}
 }
 
+// release frees the paths of a step that has no intent.
+func (c *crew) release(id session.StepID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.paths.release(id)
+	c.change.Broadcast()
+}
+
 // beside tracks the changes of others during a step whose intent names no paths, so that
 // its receipt does not claim them. It also records the paths of a new step for the steps
 // that run.

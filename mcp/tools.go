@@ -219,10 +219,11 @@ func (t tool) takes() string {
 	return t.name + " takes: " + strings.Join(names, ", ")
 }
 
-// fields decodes an object and refuses a name that occurs twice.
+// fields decodes an object and refuses a name that occurs twice. Nothing and null mean an
+// empty object.
 func fields(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	out := map[string]json.RawMessage{}
-	if len(bytes.TrimSpace(raw)) == 0 {
+	if begin := bytes.TrimSpace(raw); len(begin) == 0 || string(begin) == "null" {
 		return out, nil
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
