@@ -25,7 +25,7 @@ func (w *work) settleCalls(ctx context.Context, root *workspace.Root, runner *co
 			open++
 		}
 	}
-	r := session.Result{Session: s.ID, Short: s.Short, State: s.State, Left: s.StepTotal - s.Done, Message: "no call is open; the session " + waitsForAgent}
+	r := session.Result{Session: s.ID, Short: s.Short, State: s.State, Left: s.StepTotal - s.Done, Calls: s.Calls, Message: "no call is open; it " + waitsForAgent}
 	if open == 0 {
 		return r, nil
 	}
@@ -42,7 +42,7 @@ func (w *work) settleCalls(ctx context.Context, root *workspace.Root, runner *co
 		})
 	}
 	r.State = w.writer.Session().State
-	r.Message = fmt.Sprintf("%s settled; the session %s", plural(uint64(len(items)), "open call"), waitsForAgent)
+	r.Message = fmt.Sprintf("%s settled; it %s", plural(uint64(len(items)), "open call"), waitsForAgent)
 	return r, nil
 }
 

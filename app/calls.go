@@ -305,8 +305,7 @@ func (c *Calls) settledOp(ctx context.Context, id session.StepID) (op *session.S
 		}
 		if op.LastSeq = e.Seq; e.Type != session.OperationStarted {
 			op.EndedUS = e.TimeUS
-			op.Status = map[session.EventType]session.Status{
-				session.OperationCompleted: session.StepDone, session.OperationFailed: session.StepFailed, session.OperationUnknown: session.StepUncertain}[e.Type]
+			op.Status = callStatus(e.Type)
 		}
 	}
 	return op, nil

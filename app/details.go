@@ -10,7 +10,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Details is a session with every step.
+// Details is a session with every step, or with the calls of its agent.
 type Details struct {
 	Status
 	// Titles are the titles of the tasks in plan order.
@@ -22,6 +22,8 @@ type Details struct {
 type StepDetails struct {
 	// Item.Took is how long the latest attempt took, 0 if it is not over.
 	Item session.Item
+	// BeganUS is the time of the intent of a call, 0 for a step.
+	BeganUS int64
 	// Code is the code of a failure.
 	Code session.Code
 	// Message explains a failure or an unknown outcome.
@@ -69,7 +71,93 @@ func (s *Site) Details(ctx context.Context, ref string, more bool) (Details, err
 		}
 		v.Steps = append(v.Steps, step)
 	}
-	return v, nil
+	if p.Agent != nil {
+		v.Steps, err = s.calls(ctx, id, more)
+	}
+	return v, err
+}
+
+// fewCalls is how many calls of an agent a short answer has.
+const fewCalls = 20
+
+// calls returns the newest calls of an agent's session, in the order of their intents.
+// With more it returns all of them, with the output of each.
+func (s *Site) calls(ctx context.Context, id session.ID, more bool) ([]StepDetails, error) {
+	var calls []StepDetails
+	ended := map[session.StepID]session.Event{}
+	for e, err := range s.events(ctx, id, 0) {
+		if err != nil {
+			return nil, err
+		}
+		var began session.OperationStartedData
+		switch e.Type {
+		case session.OperationStarted:
+			if err := e.Decode(&began); err != nil {
+				return nil, err
+			}
+			calls = append(calls, s.callBegan(began, e.TimeUS))
+			if first := len(calls) - fewCalls; first > 0 && !more {
+				delete(ended, calls[first-1].Item.ID)
+			}
+		case session.OperationCompleted, session.OperationFailed, session.OperationUnknown:
+			var of struct{ session.StepID }
+			if err := e.Decode(&of); err != nil {
+				return nil, err
+			}
+			ended[of.StepID] = e
+		}
+	}
+	if first := len(calls) - fewCalls; first > 0 && !more {
+		calls = calls[first:]
+	}
+	for i := range calls {
+		if e, ok := ended[calls[i].Item.ID]; ok {
+			if err := s.callEnded(ctx, &calls[i], e, more); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return calls, nil
+}
+
+// callBegan describes a call that runs.
+func (s *Site) callBegan(d session.OperationStartedData, atUS int64) StepDetails {
+	it := session.Item{ID: d.StepID, Task: 1, Kind: d.Kind, Status: session.InProgress, Attempt: d.Attempt}
+	if d.Call != nil {
+		it.Title, it.Label = d.Call.Tool, s.Redactor.String(d.Call.Label)
+	}
+	return StepDetails{Item: it, BeganUS: atUS}
+}
+
+func (s *Site) callEnded(ctx context.Context, c *StepDetails, e session.Event, more bool) error {
+	var d struct {
+		Code    session.Code `json:"code"`
+		Message string       `json:"message"`
+		Why     string       `json:"why"`
+	}
+	if err := e.Decode(&d); err != nil {
+		return err
+	}
+	c.Code, c.Message = d.Code, s.Redactor.String(cmp.Or(d.Message, d.Why))
+	c.Item.Status = callStatus(e.Type)
+	c.Item.Took = time.Duration(e.TimeUS-c.BeganUS) * time.Microsecond
+	if more || c.Item.Status != session.StepDone {
+		c.Output = s.wrote(ctx, e.Session, e.Seq, more)
+	}
+	return nil
+}
+
+// callStatus returns the status of a call after an event of it.
+func callStatus(t session.EventType) session.Status {
+	switch t {
+	case session.OperationCompleted:
+		return session.StepDone
+	case session.OperationFailed:
+		return session.StepFailed
+	case session.OperationUnknown:
+		return session.StepUncertain
+	}
+	return session.InProgress
 }
 
 // decided returns who decided about an unknown outcome. It looks at the receipt of this

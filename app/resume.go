@@ -195,7 +195,7 @@ func (s *Site) noneHere(ctx context.Context) error {
 	e := NoResumable()
 	var elsewhere []string
 	for _, r := range all {
-		if !r.State.Terminal() && !r.Running {
+		if !r.State.Terminal() && !r.Running && r.Calls == 0 {
 			if _, _, err := s.store.Workspace(ctx, r.ID); err != nil { // a session that cannot be read may be of this workspace
 				return err
 			}

@@ -218,6 +218,8 @@ type Result struct {
 	Reason  Reason
 	Done    int
 	Left    int
+	// Calls is above 0 for the session of an outside agent.
+	Calls int
 	// Code is empty if the work succeeded.
 	Code    Code
 	Message string

@@ -80,6 +80,8 @@ func gist(e session.Event) string {
 		Host    string         `json:"host"`
 		PID     int            `json:"pid"`
 		By      string         `json:"by"`
+		Call    *session.Call  `json:"call"`
+		Ops     []string       `json:"ops"`
 	}
 	// The "task" and "steps" of this payload do not belong to a step.
 	var created session.SessionCreatedData
@@ -96,6 +98,10 @@ func gist(e session.Event) string {
 		}
 	}
 	add("%s", d.StepID.String(), d.Step != "")
+	if d.Call != nil {
+		add("%s", d.Call.Label, true)
+	}
+	add("%s", strings.Join(d.Ops, ", "), len(d.Ops) > 0)
 	add("attempt %d", d.Attempt, d.Attempt > 1)
 	add("%s", string(d.From)+" → "+string(d.To), d.To != "")
 	add("(%s)", d.Reason, d.Reason != "")

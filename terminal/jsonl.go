@@ -69,6 +69,7 @@ type line struct {
 type stepJSON struct {
 	TaskID   string         `json:"task_id"`
 	StepID   string         `json:"step_id"`
+	Op       string         `json:"op,omitempty" jsonschema:"names a call of an agent"`
 	Task     int            `json:"task"`
 	Step     int            `json:"step"`
 	Title    string         `json:"title,omitempty"`
@@ -104,7 +105,7 @@ type resultJSON struct {
 
 func newStepJSON(it session.Item) *stepJSON {
 	return &stepJSON{
-		TaskID: it.ID.Task, StepID: it.ID.Step, Task: it.Task, Step: it.Step, Title: it.Title,
+		TaskID: it.ID.Task, StepID: it.ID.Step, Op: it.ID.Op, Task: it.Task, Step: it.Step, Title: it.Title,
 		Label: it.Label, Kind: it.Kind, Action: it.Action, Status: it.Status,
 		Attempt: it.Attempt, Decision: it.Why,
 	}

@@ -114,7 +114,7 @@ type rowJSON struct {
 	Steps       int            `json:"steps"`
 	Done        int            `json:"done"`
 	// Calls is above 0 for the session of an agent.
-	Calls     int     `json:"calls"`
+	Calls     *int    `json:"calls,omitempty"`
 	Epoch     uint64  `json:"epoch"`
 	LastSeq   uint64  `json:"last_seq"`
 	Projected *uint64 `json:"projected_seq,omitempty"`
@@ -130,14 +130,14 @@ type rowJSON struct {
 func newSummaryJSON(s session.Summary) rowJSON {
 	return rowJSON{
 		ID: s.ID, ShortID: s.Short, State: s.State, Reason: s.Reason, Task: s.Task, Workspace: s.Workspace,
-		Tasks: s.Tasks, Steps: s.Steps, Done: s.Done, Calls: s.Calls, Epoch: s.Epoch, LastSeq: s.LastSeq,
+		Tasks: s.Tasks, Steps: s.Steps, Done: s.Done, Epoch: s.Epoch, LastSeq: s.LastSeq,
 		CreatedAt: stampUS(s.CreatedUS), UpdatedAt: stampUS(s.UpdatedUS),
 	}
 }
 
 func newRowJSON(r app.Row) rowJSON {
 	out := newSummaryJSON(r.Summary)
-	out.Interrupted, out.Running = &r.Interrupted, &r.Running
+	out.Interrupted, out.Running, out.Calls = &r.Interrupted, &r.Running, &r.Calls
 	return out
 }
 

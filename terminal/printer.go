@@ -386,6 +386,9 @@ func (p *Printer) result(r *session.Result) {
 		state += " (" + Clean(string(r.Reason)) + ")"
 	}
 	text := fmt.Sprintf("Session %s %s: %s\n", Clean(r.Short), state, counts(r.Done, r.Left))
+	if r.Calls > 0 {
+		text = fmt.Sprintf("Session %s of an agent\n", Clean(r.Short))
+	}
 	if r.Message != "" {
 		text += "  " + withCode(r.Message, r.Code) + "\n"
 	}

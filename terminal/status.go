@@ -101,8 +101,12 @@ func (p Page) status(v app.Status) string {
 		fmt.Fprintf(&b, "  %s\n", Clean(v.Detail))
 	}
 	fmt.Fprintf(&b, "Task: %s\n", Clean(v.Task))
-	fmt.Fprintf(&b, "Progress: %s\n", counts(v.Done, v.Steps-v.Done))
-	if v.At.Task > 0 {
+	if v.Calls > 0 {
+		fmt.Fprintf(&b, "Calls: %s\n", comma(v.Calls))
+	} else {
+		fmt.Fprintf(&b, "Progress: %s\n", counts(v.Done, v.Steps-v.Done))
+	}
+	if v.At.Task > 0 && v.Calls == 0 {
 		fmt.Fprintf(&b, "At: %s\n", stand(v.At))
 	}
 	for _, it := range v.Executes {
@@ -227,7 +231,11 @@ func titleOf(titles []string, task int) string {
 }
 
 func showStep(b *strings.Builder, s app.StepDetails) {
-	fmt.Fprintf(b, "  Step %d: %s - %s", s.Item.Step, Clean(s.Item.Label), Clean(string(s.Item.Status)))
+	which := fmt.Sprintf("Step %d", s.Item.Step)
+	if op := s.Item.ID.Op; op != "" {
+		which = Clean(op)
+	}
+	fmt.Fprintf(b, "  %s: %s - %s", which, Clean(s.Item.Label), Clean(string(s.Item.Status)))
 	if s.Item.Attempt > 1 {
 		fmt.Fprintf(b, ", attempt %d", s.Item.Attempt)
 	}
