@@ -354,3 +354,32 @@ func TestFlagsOfMCP(t *testing.T) {
 		}
 	}
 }
+
+// A store of a newer acode is refused in the answer of a call. The connection stays, and
+// works again with the store of this version.
+func TestNewerStore(t *testing.T) {
+	p := newPlace(t)
+	c := p.serve()
+	c.want("done", "write_file", map[string]any{"path": "a", "content": "x"})
+	if err := c.End(); err != nil {
+		t.Fatal(err)
+	}
+	version := func(to string) {
+		t.Helper()
+		db := filepath.Join(filepath.Dir(p.ws), "state", "acode.db")
+		if out, err := exec.Command("sqlite3", db, "PRAGMA user_version = "+to).CombinedOutput(); err != nil {
+			t.Fatalf("sqlite3: %v: %s", err, out)
+		}
+	}
+	version("99")
+	c = p.serve()
+	r, err := c.Call("write_file", map[string]any{"path": "a", "content": "y"})
+	if s := r.Structured; err != nil || !r.IsError || s.Outcome != "denied" || s.Code != "ACODE-STORE-001" || s.Hint == "" {
+		t.Errorf("a newer store: got %+v, %v, want it refused", r, err)
+	}
+	if got := p.read("a"); got != "x" {
+		t.Errorf("a: got %q, want it unchanged", got)
+	}
+	version("1")
+	c.want("done", "write_file", map[string]any{"path": "a", "content": "y"})
+}
