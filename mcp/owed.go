@@ -10,10 +10,10 @@ import (
 
 // Owed decides about the calls of one connection of one conversation.
 //
-// An agent that was killed makes its last calls again, because it lost their answers. An
-// equal call may also be a new wish. So a call is owed to its conversation from its
-// intent until the client has surely seen its answer: then it is settled. Calls that only
-// read are never owed and do not come here.
+// An agent that was killed makes its last calls again, because it lost their answers.
+// An equal call may also be a new wish. So a call is owed to its conversation from its
+// intent until the client has surely seen its answer: then it is settled. Calls that
+// only read are never owed and do not come here.
 //
 // Owed has no clock and does no I/O. Only one goroutine may use it at a time.
 type Owed struct {
@@ -23,10 +23,8 @@ type Owed struct {
 	earlier []*earlier
 	// written has the time at which the result of a call was first written.
 	written map[session.StepID]time.Time
-	// behind names the calls that are settled together with a call.
-	behind map[session.StepID][]session.StepID
-	names  map[string]string
-	told   bool
+	names   map[string]string
+	told    bool
 }
 
 // OwedCall is a call of an earlier connection that is not settled.
@@ -86,7 +84,7 @@ type Verdict struct {
 // conversation, oldest first. byID says that the client named the conversation, so that
 // an equal call may be answered with a record.
 func NewOwed(settle time.Duration, byID bool, calls []OwedCall) *Owed {
-	o := &Owed{settle: settle, byID: byID, written: map[session.StepID]time.Time{}, behind: map[session.StepID][]session.StepID{}, names: map[string]string{}}
+	o := &Owed{settle: settle, byID: byID, written: map[session.StepID]time.Time{}, names: map[string]string{}}
 	for _, c := range calls {
 		o.earlier = append(o.earlier, &earlier{OwedCall: c})
 	}
@@ -121,8 +119,9 @@ func (o *Owed) decide(r Request) Verdict {
 	// A conversation without an id may belong to another client by now. It is told first,
 	// and after that an equal call runs, unless the earlier one still does.
 	if o.byID || told {
-		if i := o.match(r); i >= 0 {
-			return o.recovers(i)
+		if e := o.match(r); e != nil {
+			e.matched = true
+			return Verdict{Do: Recover, Op: e.Op}
 		}
 	}
 	if list := o.untold(); !told && len(list) > 0 {
@@ -131,17 +130,16 @@ func (o *Owed) decide(r Request) Verdict {
 	return Verdict{Do: Run}
 }
 
-// match returns the index of the newest earlier call that equals r and has not been
-// given, or else of the newest one that still runs. It returns -1 if there is none.
-func (o *Owed) match(r Request) int {
-	found := -1
-	for i, e := range slices.Backward(o.earlier) {
+// match returns the newest earlier call that equals r and has not been given, or else
+// the newest one that still runs. It returns nil if there is none.
+func (o *Owed) match(r Request) (found *earlier) {
+	for _, e := range slices.Backward(o.earlier) {
 		switch {
-		case e.Tool != r.Tool || e.Digest != r.Digest || !o.byID && !e.Runs:
+		case e.Tool != r.Tool || e.Digest != r.Digest || !o.byID && !e.Runs || o.passed(e):
 		case !e.matched:
-			return i
-		case e.Runs && found < 0:
-			found = i
+			return e
+		case e.Runs && found == nil:
+			found = e
 		}
 	}
 	return found
@@ -150,29 +148,24 @@ func (o *Owed) match(r Request) int {
 // together is the time within which the calls of one message arrive.
 const together = 100 * time.Millisecond
 
-// recovers gives the call at i. The client made that call after it had the answers of
-// those that ended before, so these are not given any more. They are settled together
-// with the call at i and not earlier: until then the client can lose the answers that it
-// got again on this connection. Calls of one message say nothing about each other's
-// answers.
-func (o *Owed) recovers(i int) Verdict {
-	e := o.earlier[i]
-	e.matched = true
-	var older []session.StepID
-	for _, x := range o.earlier[:i] {
-		if !x.Runs && x.EndedUS+together.Microseconds() <= e.StartedUS {
-			older = append(older, x.Op)
-		}
-	}
-	o.drop(older)
-	o.behind[e.Op] = append(o.behind[e.Op], older...)
-	return Verdict{Do: Recover, Op: e.Op}
+// before reports whether the client had the answer to e when it made the call m. Calls
+// of one message say nothing about each other's answers.
+func (e *earlier) before(m *earlier) bool {
+	return !e.Runs && e.EndedUS+together.Microseconds() <= m.StartedUS
+}
+
+// passed reports whether the client made a call again that it had made after the answer
+// to e. Then e is not given any more. It is settled together with that call and not
+// earlier: until then the client can lose the answers that it got again on this
+// connection.
+func (o *Owed) passed(e *earlier) bool {
+	return slices.ContainsFunc(o.earlier, func(m *earlier) bool { return m.matched && e.before(m) })
 }
 
 func (o *Owed) untold() []session.StepID {
 	var out []session.StepID
 	for _, e := range o.earlier {
-		if !e.matched {
+		if !e.matched && !o.passed(e) {
 			out = append(out, e.Op)
 		}
 	}
@@ -209,8 +202,8 @@ func (o *Owed) Answered(now time.Time, ops ...session.StepID) {
 	}
 }
 
-// Told records that the answer to a Tell is written. Answered gets the calls of its list
-// whose results it has.
+// Told records that the answer to a Tell is written. Answered gets the calls of its
+// list whose results it has.
 func (o *Owed) Told() { o.told = true }
 
 // Alive settles the calls whose answers were written long enough ago, and returns them.
@@ -229,29 +222,29 @@ func (o *Owed) settled(is func(written time.Time) bool) []session.StepID {
 	var out []session.StepID
 	for op, at := range o.written {
 		if is(at) {
-			out = append(append(out, op), o.after(op)...)
+			out = append(out, op)
 		}
 	}
+	out = append(out, o.behind(out)...)
 	slices.SortFunc(out, func(a, b session.StepID) int {
 		return cmp.Or(cmp.Compare(len(a.Op), len(b.Op)), cmp.Compare(a.Op, b.Op))
 	})
-	o.drop(out)
-	return out
-}
-
-// after removes and returns the calls that are settled after op.
-func (o *Owed) after(op session.StepID) []session.StepID {
-	out := o.behind[op]
-	delete(o.behind, op)
-	for _, older := range out {
-		out = append(out, o.after(older)...)
-	}
-	return out
-}
-
-func (o *Owed) drop(ops []session.StepID) {
-	o.earlier = slices.DeleteFunc(o.earlier, func(e *earlier) bool { return slices.Contains(ops, e.Op) })
-	for _, op := range ops {
+	o.earlier = slices.DeleteFunc(o.earlier, func(e *earlier) bool { return slices.Contains(out, e.Op) })
+	for _, op := range out {
 		delete(o.written, op)
 	}
+	return slices.Compact(out)
+}
+
+// behind returns the calls that the given ones passed.
+func (o *Owed) behind(ops []session.StepID) []session.StepID {
+	var out []session.StepID
+	for _, m := range o.earlier {
+		for _, e := range o.earlier {
+			if m.matched && slices.Contains(ops, m.Op) && e.before(m) {
+				out = append(out, e.Op)
+			}
+		}
+	}
+	return out
 }

@@ -3,6 +3,7 @@ package mcp_test
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -22,8 +23,8 @@ const settleMS = 2000
 // togetherMS is the time within which calls of one message arrive.
 const togetherMS = 100
 
-// fact is an entry of the log that the model reads. op is a number, list those of a told
-// answer that it gives results of.
+// fact is an entry of the log that the model reads. op is a number; list has the
+// operations whose results an answer gives.
 type fact struct {
 	kind     string // began, ended, written, told, match, alive, closed
 	at, conn int
@@ -48,19 +49,29 @@ func (m *model) first(kind string, op int) (fact, bool) {
 	return fact{}, false
 }
 
-// settled: the connection that wrote the answer made a request S or more later, stayed
-// open that long or ended in order, or the client asked again for a later call.
-func (m *model) settled(op int) bool {
+// seen: the connection of a fact made a request S or more later, stayed open that long,
+// or ended in order.
+func (m *model) seen(i int) bool {
+	f := m.log[i]
+	return slices.ContainsFunc(m.log[i:], func(g fact) bool {
+		return g.conn == f.conn && (g.kind == "closed" || g.kind == "alive" && g.at-f.at >= settleMS)
+	})
+}
+
+// passed: on a connection the client made the call later again, which it had made after
+// the answer to op.
+func (m *model) passed(conn, op, later int) bool {
 	ended, over := m.first("ended", op)
+	return over && ended.at+togetherMS <= must(m.first("began", later)).at &&
+		slices.ContainsFunc(m.log, func(f fact) bool { return f.kind == "match" && f.conn == conn && f.op == later })
+}
+
+// settled: the client has seen an answer with the result, or one with the result of a
+// call that passed it on the same connection.
+func (m *model) settled(op int) bool {
 	for i, f := range m.log {
-		if f.kind == "match" && over && f.op > op && ended.at+togetherMS <= must(m.first("began", f.op)).at {
-			return true
-		}
-		if !(f.kind == "written" && f.op == op || f.kind == "told" && slices.Contains(f.list, op)) {
-			continue
-		}
-		for _, later := range m.log[i+1:] {
-			if later.conn == f.conn && (later.kind == "closed" || later.kind == "alive" && later.at-f.at >= settleMS) {
+		for _, x := range f.list {
+			if (x == op || m.passed(f.conn, op, x)) && m.seen(i) {
 				return true
 			}
 		}
@@ -68,27 +79,27 @@ func (m *model) settled(op int) bool {
 	return false
 }
 
-// verdict returns what to do with a call, and the operations that it is about.
-func (m *model) verdict(conn int, key string, fresh bool) (mcp.Decision, []int) {
-	var owed, equal, runs, untold []int
-	told := slices.ContainsFunc(m.log, func(f fact) bool { return f.kind == "told" && f.conn == conn })
+// verdict returns what to do with a call, and the operations that it is about. sent is
+// the length of the log when the client sent the call.
+func (m *model) verdict(conn, sent int, key string, fresh bool) (mcp.Decision, []int) {
+	var equal, runs, untold []int
+	told := m.told(conn, sent)
 	for _, f := range m.log {
-		if f.kind == "began" && f.conn < conn && !m.settled(f.op) {
-			owed = append(owed, f.op)
+		matched := func(g fact) bool { return g.kind == "match" && g.conn == conn && g.op == f.op }
+		passed := func(g fact) bool { return g.kind == "match" && m.passed(conn, f.op, g.op) }
+		if f.kind != "began" || f.conn >= conn || m.settled(f.op) || slices.ContainsFunc(m.log, passed) {
+			continue
 		}
-	}
-	for _, op := range owed {
-		_, over := m.first("ended", op)
-		given := slices.ContainsFunc(m.log, func(f fact) bool { return f.kind == "match" && f.conn == conn && f.op == op })
-		if must(m.first("began", op)).key == key && (m.byID || told && !over) {
-			if !given {
-				equal = append(equal, op)
-			} else if !over {
-				runs = append(runs, op)
-			}
+		_, over := m.first("ended", f.op)
+		given := slices.ContainsFunc(m.log, matched)
+		switch equals := f.key == key && (m.byID || told && !over); {
+		case equals && !given:
+			equal = append(equal, f.op)
+		case equals && !over:
+			runs = append(runs, f.op)
 		}
 		if !given {
-			untold = append(untold, op)
+			untold = append(untold, f.op)
 		}
 	}
 	switch {
@@ -102,6 +113,11 @@ func (m *model) verdict(conn int, key string, fresh bool) (mcp.Decision, []int) 
 		return mcp.Tell, untold
 	}
 	return mcp.Run, nil
+}
+
+// told: the client had a told answer of the connection when it sent a call.
+func (m *model) told(conn, sent int) bool {
+	return slices.ContainsFunc(m.log[:sent], func(f fact) bool { return f.kind == "told" && f.conn == conn })
 }
 
 func must(f fact, _ bool) fact { return f }
@@ -119,9 +135,9 @@ const (
 	emptyTold    plant = "told without listing"
 )
 
-// TestOwedModel plays random clients against the rule. Their transcripts forget the last
-// two seconds; they make calls in series and in parallel, in another order and in other
-// words; they wait, they want equal commands, and their servers are killed.
+// TestOwedModel plays random clients against the rule. Their transcripts forget the
+// last two seconds; they make calls in series and in parallel, in another order and in
+// other words; they wait, they want equal commands, and their servers are killed.
 func TestOwedModel(t *testing.T) {
 	var all tally
 	rapid.Check(t, func(rt *rapid.T) {
@@ -142,10 +158,10 @@ func TestOwedModel(t *testing.T) {
 // notices each planted fault and nothing in the sound rule.
 func TestOwedFaults(t *testing.T) {
 	for _, p := range []plant{sound, neverSettled, noArguments, emptyTold} {
-		found := ""
+		found, all := "", tally{}
 		for seed := range uint64(3000) {
 			r := rand.New(rand.NewPCG(seed, 1))
-			w := &world{n: r.IntN, tally: &tally{}, plant: p, truthOnly: true}
+			w := &world{n: r.IntN, tally: &all, plant: p, truthOnly: true}
 			if err := w.play(); err != nil {
 				found = fmt.Sprintf("seed %d: %v", seed, err)
 				break
@@ -189,6 +205,8 @@ type world struct {
 	// informed has when the client got a told or recovered answer about an operation.
 	informed map[int]int
 	reworded map[int]int
+	// marks are the operations that the rule reported as settled.
+	marks map[int]bool
 }
 
 func opID(op int) session.StepID {
@@ -198,7 +216,7 @@ func opID(op int) session.StepID {
 }
 
 func (w *world) play() error {
-	w.heard, w.informed, w.reworded = map[int]int{}, map[int]int{}, map[int]int{}
+	w.heard, w.informed, w.reworded, w.marks = map[int]int{}, map[int]int{}, map[int]int{}, map[int]bool{}
 	w.model.byID = w.n(3) > 0
 	var batches [][]wish
 	for id := 0; id < 12; {
@@ -211,7 +229,10 @@ func (w *world) play() error {
 		batches = append(batches, batch)
 	}
 	w.connect()
-	for tries := 0; tries < 60; tries++ {
+	for range 60 {
+		if err := w.agree(); err != nil {
+			return err
+		}
 		// The first batch whose results the client does not have.
 		next := slices.IndexFunc(batches, func(b []wish) bool { return len(w.left(b)) > 0 })
 		if next < 0 {
@@ -251,7 +272,7 @@ func (w *world) connect() {
 	w.conn++
 	var calls []mcp.OwedCall
 	for _, e := range w.effects {
-		if began := must(w.model.first("began", e.op)); w.plant == neverSettled || !w.model.settled(e.op) {
+		if began := must(w.model.first("began", e.op)); !w.marks[e.op] {
 			calls = append(calls, mcp.OwedCall{Op: opID(e.op), Tool: "run_command", Digest: w.digest(began.key),
 				Runs: e.ended > w.now, StartedUS: int64(e.began) * 1000, EndedUS: int64(e.ended) * 1000})
 		}
@@ -272,9 +293,24 @@ func (w *world) time() time.Time { return time.UnixMilli(int64(w.now)) }
 func (w *world) alive() {
 	w.ended()
 	w.note(fact{kind: "alive"})
-	if w.plant != neverSettled {
-		w.rule.Alive(w.time())
+	w.mark(w.rule.Alive(w.time()))
+}
+
+// mark keeps what the rule says is settled.
+func (w *world) mark(ops []session.StepID) {
+	for _, op := range numbers(ops) {
+		w.marks[op] = w.plant != neverSettled
 	}
+}
+
+// agree compares the operations that the rule has settled with those of the model.
+func (w *world) agree() error {
+	for _, e := range w.effects {
+		if settled := w.model.settled(e.op); !w.truthOnly && settled != w.marks[e.op] {
+			return fmt.Errorf("operation %d: settled %t, want %t\n%s", e.op, w.marks[e.op], settled, w.story())
+		}
+	}
+	return nil
 }
 
 // ended notes the effects that are over by now.
@@ -289,16 +325,19 @@ func (w *world) ended() {
 	}
 }
 
-// kill ends the connection at once. The client forgets what it heard in the last forgets
-// milliseconds; with -1 it forgets nothing.
+// kill ends the connection at once. The client forgets what it heard in the last
+// forgets milliseconds; with -1 it forgets nothing.
 func (w *world) kill(forgets int) {
 	w.alive()
 	w.over()
 	w.resumed = forgets >= 0
-	for id, at := range w.heard {
-		if w.resumed && at > w.now-forgets {
-			delete(w.heard, id)
-			w.lost++
+	for _, id := range slices.Sorted(maps.Keys(w.heard)) {
+		if !w.resumed || w.heard[id] <= w.now-forgets {
+			continue
+		}
+		delete(w.heard, id)
+		if w.lost++; w.n(5) == 0 { // A resumed client may make the call in other words.
+			w.reworded[id]++
 		}
 	}
 	for op, at := range w.informed {
@@ -319,7 +358,7 @@ func (w *world) end() {
 		}
 	}
 	w.note(fact{kind: "closed"})
-	w.rule.Closed()
+	w.mark(w.rule.Closed())
 	w.over()
 	w.connect()
 }
@@ -349,33 +388,46 @@ func (w *world) make(wishes []wish) error {
 		slices.Reverse(order)
 	}
 	var answers []answer
+	sent := len(w.model.log)
 	for _, x := range order {
-		a, err := w.call(x)
+		// The client sent its calls at once, and may get answers before the last one arrives.
+		var killed bool
+		if answers, killed = w.deliver(answers, w.now); killed {
+			return nil
+		}
+		a, err := w.call(x, sent)
 		if err != nil {
 			return err
 		}
-		if a != nil {
-			answers = append(answers, *a)
-		}
-		w.now += w.n(3)
+		answers = append(answers, a)
+		w.now += []int{0, 1, 30}[w.n(3)]
 	}
-	slices.SortStableFunc(answers, func(a, b answer) int { return cmp.Compare(a.at, b.at) })
-	for _, a := range answers {
-		if w.n(12) == 0 { // Killed before this answer.
-			w.now = max(w.now, a.at-1)
-			w.kill([]int{-1, w.n(settleMS)}[w.n(2)])
-			return nil
-		}
-		w.now = max(w.now, a.at)
-		w.alive()
-		w.write(a)
-		w.now += 1
-	}
+	w.deliver(answers, math.MaxInt)
 	return nil
 }
 
+// deliver writes the answers up to a time, or the client or its server is killed before
+// one of them. It returns the others.
+func (w *world) deliver(answers []answer, until int) (left []answer, killed bool) {
+	slices.SortStableFunc(answers, func(a, b answer) int { return cmp.Compare(a.at, b.at) })
+	for i, a := range answers {
+		if a.at > until {
+			return answers[i:], false
+		}
+		w.now = max(w.now, a.at)
+		if w.n(12) == 0 {
+			w.kill([]int{-1, w.n(settleMS)}[w.n(2)])
+			return nil, true
+		}
+		w.alive()
+		w.write(a)
+		w.now++
+	}
+	return nil, false
+}
+
 // call makes the call for a wish and checks the verdict. It returns the answer to come.
-func (w *world) call(x wish) (*answer, error) {
+func (w *world) call(x wish, sent int) (answer, error) {
 	w.alive()
 	w.calls++
 	args := x.args
@@ -383,11 +435,11 @@ func (w *world) call(x wish) (*answer, error) {
 		args += fmt.Sprint(n)
 	}
 	fresh := w.n(25) == 0 && !slices.ContainsFunc(w.effects, func(e *effect) bool { return e.wish == x.id })
-	v := w.rule.Call(mcp.Request{Tool: "run_command", Digest: w.digest(args), Fresh: fresh})
+	v := w.rule.Call(mcp.Request{Tool: "run_command", Digest: w.digest(args), Fresh: fresh, Before: !w.model.told(w.conn, sent)})
 	if w.plant == emptyTold {
 		v.List = nil
 	}
-	want, about := w.model.verdict(w.conn, args, fresh)
+	want, about := w.model.verdict(w.conn, sent, args, fresh)
 	var got []int
 	switch v.Do {
 	case mcp.Recover:
@@ -396,7 +448,7 @@ func (w *world) call(x wish) (*answer, error) {
 		got = numbers(v.List)
 	}
 	if !w.truthOnly && (v.Do != want || !slices.Equal(got, about)) {
-		return nil, fmt.Errorf("connection %d, call %s: got %s %v, want %s %v\n%v", w.conn, args, v.Do, got, want, about, w.model.log)
+		return answer{}, fmt.Errorf("connection %d, call %s: got %s %v, want %s %v\n%s", w.conn, args, v.Do, got, want, about, w.story())
 	}
 	switch v.Do {
 	case mcp.Run:
@@ -407,39 +459,48 @@ func (w *world) call(x wish) (*answer, error) {
 		return w.record(x, args, got[0])
 	}
 	w.told++
-	return &answer{at: w.now + w.n(30), wish: x, op: -1, told: got}, nil
+	return answer{at: w.now + w.n(30), wish: x, op: -1, told: got}, nil
 }
 
-// run carries a call out. An owed call must not be repeated before the client was told.
-func (w *world) run(x wish, args string, fresh bool) (*answer, error) {
+// run carries a call out. An owed call must not be repeated before the client was told,
+// and never while it runs.
+func (w *world) run(x wish, args string, fresh bool) (answer, error) {
 	for _, e := range w.effects {
+		if key := must(w.model.first("began", e.op)).key; e.conn < w.conn && e.ended > w.now && key == args && !fresh {
+			return answer{}, fmt.Errorf("%s runs as operation %d, and was started again\n%s", key, e.op, w.story())
+		}
 		if _, informed := w.informed[e.op]; e.wish != x.id || informed || fresh {
 			continue
 		}
-		if !w.model.settled(e.op) {
-			return nil, fmt.Errorf("the effect of wish %d is repeated, and the client was not told of operation %d\n%s", x.id, e.op, w.story())
+		if !w.model.settled(e.op) && !w.passed(e.op) {
+			return answer{}, fmt.Errorf("the effect of wish %d is repeated, and the client was not told of operation %d\n%s", x.id, e.op, w.story())
 		}
 		w.reordered++
 	}
 	e := &effect{op: len(w.effects) + 1, wish: x.id, conn: w.conn, began: w.now, ended: w.now + x.ms, written: -1, closed: -1}
 	w.effects = append(w.effects, e)
 	w.note(fact{kind: "began", op: e.op, key: args})
-	return &answer{at: e.ended + 1 + w.n(20), wish: x, op: e.op}, nil
+	return answer{at: e.ended + 1 + w.n(20), wish: x, op: e.op}, nil
+}
+
+// passed: the client made a later call again on this connection.
+func (w *world) passed(op int) bool {
+	return slices.ContainsFunc(w.effects, func(e *effect) bool { return w.model.passed(w.conn, op, e.op) })
 }
 
 // record answers a call with an earlier operation, which must not be settled in truth.
-func (w *world) record(x wish, args string, op int) (*answer, error) {
+func (w *world) record(x wish, args string, op int) (answer, error) {
 	e := w.effects[op-1]
 	if e.written >= 0 && e.closed >= 0 && e.closed-e.written >= settleMS {
-		return nil, fmt.Errorf("operation %d was answered at %d, its connection ended at %d, and its record was given", op, e.written, e.closed)
+		return answer{}, fmt.Errorf("operation %d was answered at %d, its connection ended at %d, and its record was given", op, e.written, e.closed)
 	}
 	if key := must(w.model.first("began", op)).key; key != args {
-		return nil, fmt.Errorf("the record of %s was given for %s", key, args)
+		return answer{}, fmt.Errorf("the record of %s was given for %s", key, args)
 	}
 	if e.wish != x.id {
 		w.exchange(e, x)
 	}
-	return &answer{at: max(w.now, e.ended) + 1 + w.n(20), wish: x, op: op, recovered: true}, nil
+	return answer{at: max(w.now, e.ended) + 1 + w.n(20), wish: x, op: op, recovered: true}, nil
 }
 
 // exchange lets the wish x have the effect of a wish for an equal command. The rule
@@ -478,7 +539,7 @@ func (w *world) write(a answer) {
 	if e.written < 0 || e.conn != w.conn {
 		e.written, e.closed, e.conn = w.now, -1, w.conn
 	}
-	w.note(fact{kind: "written", op: a.op})
+	w.note(fact{kind: "written", list: []int{a.op}})
 	w.rule.Answered(w.time(), opID(a.op))
 	if a.recovered {
 		w.informed[a.op] = w.now
