@@ -192,7 +192,12 @@ func (c *Calls) Stop(ctx context.Context, id session.StepID) (CallResult, error)
 	if err != nil || a.Outcome != CallRuns {
 		return a, err
 	}
-	if err := command.Cancel(ctx, c.site.commandDir(c.named()), session.KeyOf(c.named(), id, 1).String()); err != nil {
+	err = command.Cancel(ctx, c.site.commandDir(c.named()), session.KeyOf(c.named(), id, 1).String())
+	if errors.Is(err, session.ErrCommand) {
+		return a, &session.Error{Code: session.ErrCommand, Message: fmt.Sprintf("the command of %s is not started yet, so it was not ended", id.Op), Retryable: true,
+			Next: session.Words("stop it again in a moment")}
+	}
+	if err != nil {
 		return a, err
 	}
 	return c.Wait(ctx, id, stopping)

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -78,8 +80,8 @@ func newWorkspace(t *testing.T) (dir string) {
 	return dir
 }
 
-// A call has its effect once, and its record outlives the connection until the agent has
-// seen the answer.
+// A call has its effect once, and its record outlives the connection until the agent
+// has seen the answer.
 func TestCallsOfAConversation(t *testing.T) {
 	dir := newWorkspace(t)
 	c := connect(t, dir)
@@ -185,6 +187,38 @@ func TestCallOutlastsItsConnection(t *testing.T) {
 		t.Errorf("ledger: got %q", ledger)
 	}
 	verified(t, dir)
+}
+
+// A command that is not started yet cannot be stopped. The agent is asked to try again.
+func TestStopBeforeTheStart(t *testing.T) {
+	c := connect(t, newWorkspace(t))
+	defer c.close()
+	supervisor, err := strconv.Atoi(strings.TrimSpace(c.do(runCall("echo $PPID"), CallDone).Command.Stdout.Text))
+	if err == nil {
+		err = syscall.Kill(supervisor, syscall.SIGSTOP)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.Do(context.Background(), runCall("sleep 600"), 50*time.Millisecond)
+	if err != nil || got.Outcome != CallRuns {
+		t.Errorf("a command of a stopped supervisor: got %+v, %v, want %s", got, err, CallRuns)
+	}
+	var e *session.Error
+	if _, err := c.Stop(context.Background(), got.Op); !errors.As(err, &e) || e.Code != session.ErrCommand || !e.Retryable {
+		t.Errorf("stop before the start: got %v, want a retryable %s", err, session.ErrCommand)
+	}
+	if err := syscall.Kill(supervisor, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	for e != nil {
+		e = nil
+		got, err = c.Stop(context.Background(), got.Op)
+		errors.As(err, &e)
+	}
+	if err != nil || got.Outcome != CallFailed || !got.Command.Cancelled {
+		t.Errorf("stop: got %+v, %v, want an ended command", got, err)
+	}
 }
 
 // Calls run at once, and each has its own record.
