@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -24,8 +25,10 @@ type Config struct {
 	Workspace string `json:"workspace"`
 	// Forget is how much of the end of its transcript a client loses when it is killed.
 	Forget time.Duration `json:"forget"`
-	// Cut makes the client kill itself after so many bytes of its answers; 0 means never.
+	// Cut makes the client kill itself after so many bytes of an answer, or at its end; 0
+	// means never. Nth is the number of that answer, from 1.
 	Cut int `json:"cut"`
+	Nth int `json:"nth"`
 	// Settle is that of the server.
 	Settle time.Duration `json:"settle"`
 }
@@ -35,6 +38,8 @@ type Entry struct {
 	Call    int       `json:"call"`
 	At      time.Time `json:"at"`
 	Outcome string    `json:"outcome"`
+	// Handle names the operation.
+	Handle string `json:"handle"`
 	// Recovered says that the server answered from its record.
 	Recovered bool   `json:"recovered"`
 	Text      string `json:"text"`
@@ -51,8 +56,8 @@ type Entry struct {
 // client's directory.
 const Switch = "scripted-client"
 
-// Main acts as a client and exits, if the arguments of this program say so. Otherwise it
-// returns.
+// Main acts as a client and exits, if the arguments of this program say so. Otherwise
+// it returns.
 func Main(now func() time.Time) {
 	if len(os.Args) != 3 || os.Args[1] != Switch {
 		return
@@ -70,8 +75,8 @@ type client struct {
 	dir    string
 	now    func() time.Time
 	script []Call
-	// bytes of answers that were read
-	read int
+	// calls that were made, bytes of the last answer, and those of the longest one
+	calls, read, longest int
 
 	server *exec.Cmd
 	in     io.WriteCloser
@@ -108,10 +113,22 @@ func play(dir string, now func() time.Time) error {
 			return err
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "ended"), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, ended), []byte(strconv.Itoa(c.longest)), 0o600); err != nil {
 		return err
 	}
 	return c.close()
+}
+
+// ended is the file that a client makes after the last call of its script.
+const ended = "ended"
+
+// Longest returns the bytes of the longest answer of a client that was never killed.
+func Longest(dir string) (int, error) {
+	raw, err := os.ReadFile(filepath.Join(dir, ended))
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(string(raw))
 }
 
 // remember reads the transcript and drops the entries that a kill made it forget.
@@ -121,7 +138,7 @@ func (c *client) remember() (map[int]bool, error) {
 		return nil, err
 	}
 	killed := time.Time{}
-	if _, err := os.Stat(filepath.Join(c.dir, "ended")); err == nil {
+	if _, err := os.Stat(filepath.Join(c.dir, ended)); err == nil {
 		c.Forget = 0 // it has kept its transcript before it ended in order
 	}
 	if raw, err := os.ReadFile(filepath.Join(c.dir, "killed")); err == nil {
@@ -207,6 +224,9 @@ func (a answer) text() string {
 // carryOut makes a call until it has a result.
 func (c *client) carryOut(i int) (Entry, error) {
 	want, e := c.script[i], Entry{Call: i}
+	if want.Of > 0 {
+		want.Args = map[string]any{"handle": c.handle(want.Of - 1)}
+	}
 	tool, args := want.Tool, want.Args
 	if want.Rests {
 		<-time.After(c.Settle + resting)
@@ -224,17 +244,17 @@ func (c *client) carryOut(i int) (Entry, error) {
 		case s.Outcome == "told":
 			e.Told++
 			continue
-		case s.Outcome == "running" && want.Stops:
+		case s.Outcome == "running" && want.Stops && c.inLedger(i):
 			tool, args = "stop_command", map[string]any{"handle": s.Handle}
 			continue
 		case s.Outcome == "running":
 			tool, args = "wait_command", map[string]any{"handle": s.Handle}
 			continue
-		case s.Outcome == "unknown":
+		case s.Outcome == "unknown" && want.Of == 0:
 			e.Unknown++
 			<-time.After(500 * time.Millisecond) // the command may still run
 			if c.inLedger(i) {                   // a person looks, and knows that it happened
-				e.At, e.Outcome, e.Text = c.now(), s.Outcome, a.text()
+				e.At, e.Outcome, e.Handle, e.Text = c.now(), s.Outcome, s.Handle, a.text()
 				return e, nil
 			}
 			tool, args = want.Tool, fresh(want.Args)
@@ -251,7 +271,7 @@ func (c *client) carryOut(i int) (Entry, error) {
 		case (s.Outcome == "failed") != want.Fails:
 			return e, fmt.Errorf("%s %v: %s: %s", tool, args, s.Outcome, a.text())
 		default:
-			e.At, e.Outcome, e.Recovered, e.Text, e.Server = c.now(), s.Outcome, s.Recovered, a.text(), c.server.Process.Pid
+			e.At, e.Outcome, e.Handle, e.Recovered, e.Text, e.Server = c.now(), s.Outcome, s.Handle, s.Recovered, a.text(), c.server.Process.Pid
 			return e, nil
 		}
 	}
@@ -277,6 +297,17 @@ func (c *client) had(i int, text string) bool {
 		}
 	}
 	return false
+}
+
+// handle returns the handle of an earlier call.
+func (c *client) handle(i int) (handle string) {
+	entries, _ := Transcript(c.dir)
+	for _, e := range entries {
+		if e.Call == i {
+			handle = e.Handle
+		}
+	}
+	return handle
 }
 
 // line returns the line of the ledger that a result contains.
@@ -321,8 +352,22 @@ func (c *client) tool(name string, args map[string]any) (a answer, err error) {
 			return a, err
 		}
 	}
+	c.calls, c.read = c.calls+1, 0
 	err = c.request("tools/call", map[string]any{"name": name, "arguments": args}, &a)
+	if c.dies() {
+		die()
+	}
+	c.longest = max(c.longest, c.read)
 	return a, err
+}
+
+// dies reports whether the client is to be killed in the present answer.
+func (c *client) dies() bool { return c.Cut > 0 && c.calls == c.Nth }
+
+// die kills the client.
+func die() {
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // it does not return
+	select {}
 }
 
 func (c *client) start() error {
@@ -357,11 +402,11 @@ type cut struct {
 
 // Read implements io.Reader.
 func (r *cut) Read(b []byte) (int, error) {
-	if at := r.c.Cut; at > 0 && r.c.read+len(b) >= at {
-		if r.c.read >= at {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	if r.c.dies() {
+		if r.c.read >= r.c.Cut {
+			die()
 		}
-		b = b[:max(1, at-r.c.read)]
+		b = b[:min(len(b), r.c.Cut-r.c.read)]
 	}
 	n, err := r.from.Read(b)
 	r.c.read += n

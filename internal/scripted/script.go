@@ -19,6 +19,9 @@ type Call struct {
 	Stops bool
 	// Rests makes the client wait before the call until its earlier answers are settled.
 	Rests bool
+	// Of is the number of the earlier call, from 1, whose handle is the argument; 0 for
+	// none.
+	Of int
 }
 
 // Again is the mark of two equal calls. The second one is a new wish.
@@ -26,7 +29,7 @@ const Again = "again"
 
 // Changes reports whether the call changes something.
 func (c Call) Changes() bool {
-	return !slices.Contains([]string{"read_file", "list_files", "search", "session_state"}, c.Tool)
+	return !slices.Contains([]string{"read_file", "list_files", "search", "session_state", "command_output", "operation_result"}, c.Tool)
 }
 
 // ledger is the file to which commands append one line each.
@@ -58,9 +61,11 @@ func call(tool string, args ...string) Call {
 	return c
 }
 
-// Script returns 27 calls of every kind. Files holds the workspace after them, without
-// the ledger.
+// Script returns 29 calls of every kind; wait_command and stop_command are calls for
+// commands that outlast the patience of the server. Files holds the workspace after them,
+// without the ledger.
 func Script() []Call {
+	output, result := Call{Tool: "command_output", Of: 23}, Call{Tool: "operation_result", Of: 15}
 	fails, stops := run("mark7", "exit 3"), run("mark17", "sleep 5; exit 9")
 	rests := call("read_file", "path", "a.txt")
 	rests.Rests = true
@@ -89,6 +94,8 @@ func Script() []Call {
 		rests,
 		run(Again, "true"),
 		run("mark20", "cat dir/deep/f.txt; for i in 1 2 3; do echo $i; done"),
+		output,
+		result,
 		call("move_file", "from", "e.txt", "to", "g.txt"),
 		edit("g.txt", "again", "moved"),
 		call("delete_file", "path", "d.txt"),

@@ -13,7 +13,7 @@ const judgedAgentPoints = 60
 // points of the second half of the script.
 func agentJudge(name string, late bool) judge {
 	return judge{name, func(ctx context.Context, h *harness) (string, error) {
-		s, err := h.lookAtAgent(ctx)
+		s, _, err := h.lookAtAgent(ctx)
 		if err != nil { // the script is judged undisturbed first
 			return err.Error(), ctx.Err()
 		}
@@ -42,8 +42,8 @@ func (h *harness) firstAgent(ctx context.Context, points []kill) (found string, 
 		if over {
 			return nil
 		}
-		t, err := h.agentTrial(ctx, "agent-"+points[i].String(), points[i:i+1], 0, 0, nil)
-		if err != nil {
+		t := h.newAgent("agent-"+points[i].String(), points[i:i+1], 0, 0)
+		if err := t.judged(ctx); err != nil {
 			return err
 		}
 		mu.Lock()

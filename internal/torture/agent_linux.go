@@ -7,12 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/acode-dev/acode/internal/crash"
@@ -58,12 +56,15 @@ type agentTrial struct {
 	scene.Outcome
 	acode, root string
 	kills       []kill
-	// cut kills the agent after so many bytes of answers; 0 does not.
+	// cut kills each process of the agent after so many bytes of its first or its second
+	// answer; 0 does not.
 	cut    int
 	forget time.Duration
 	now    func() time.Time
 	record func(crash.Call)
 	said   strings.Builder
+	// recovered and told count such answers that are in the last transcript.
+	recovered, told int
 }
 
 func (t *agentTrial) client() string    { return filepath.Join(t.root, "client") }
@@ -73,10 +74,12 @@ func (t *agentTrial) environ() []string {
 	return []string{"HOME=" + t.root, "ACODE_HOME=" + filepath.Join(t.root, "home"), "ACODE_KEY_KEYRING=false", "PATH=" + filepath.Dir(t.acode) + ":" + os.Getenv("PATH"), "LANG=C"}
 }
 
-func (t *agentTrial) configure(cut int) error {
+// configure writes the configuration of process n of the agent. The second answer of a
+// process is that of a new call, and the first one of the next process repeats it.
+func (t *agentTrial) configure(n int) error {
 	c := scripted.Config{
 		Server:    []string{t.acode, "mcp", "--tools", "--allow", "files,commands", "--conversation", "script", "--settle", agentSettle.String(), "--patience", agentPatience.String()}, // without a sandbox, so that only kills decide
-		Workspace: t.workspace(), Forget: t.forget, Cut: cut, Settle: agentSettle,
+		Workspace: t.workspace(), Forget: t.forget, Cut: t.cut, Nth: 1 + n%2, Settle: agentSettle,
 	}
 	raw, err := json.Marshal(c)
 	if err != nil {
@@ -86,7 +89,7 @@ func (t *agentTrial) configure(cut int) error {
 }
 
 func (t *agentTrial) run(ctx context.Context) error {
-	if err := errors.Join(os.RemoveAll(t.root), os.MkdirAll(t.client(), 0o755), os.MkdirAll(t.workspace(), 0o755), t.configure(t.cut)); err != nil {
+	if err := errors.Join(os.RemoveAll(t.root), os.MkdirAll(t.client(), 0o755), os.MkdirAll(t.workspace(), 0o755)); err != nil {
 		return err
 	}
 	self, err := os.Executable()
@@ -95,7 +98,11 @@ func (t *agentTrial) run(ctx context.Context) error {
 	}
 	tracer := crash.NewTracer()
 	defer tracer.Close()
-	for n := range maxProcesses {
+	most := maxProcesses
+	if t.cut > 0 {
+		most = 4 * len(scripted.Script())
+	}
+	for n := range most {
 		done, err := t.process(ctx, tracer, self, n)
 		if err != nil {
 			return err
@@ -104,12 +111,15 @@ func (t *agentTrial) run(ctx context.Context) error {
 			return t.finish(ctx, tracer)
 		}
 	}
-	t.Stuck = fmt.Sprintf("not at its end after %d processes", maxProcesses)
+	t.Stuck = fmt.Sprintf("not at its end after %d processes", most)
 	return t.finish(ctx, tracer)
 }
 
 // process runs the agent once. It reports whether the script is over.
 func (t *agentTrial) process(ctx context.Context, tracer *crash.Tracer, self string, n int) (bool, error) {
+	if err := t.configure(n); err != nil {
+		return false, err
+	}
 	var said bytes.Buffer
 	spec := crash.Spec{Argv: []string{self, scripted.Switch, t.client()}, Env: t.environ(), Dir: t.workspace(), Roots: []string{t.root},
 		Stdout: &said, Stderr: &said, Role: agentRole, Record: t.record}
@@ -134,9 +144,11 @@ func (t *agentTrial) process(ctx context.Context, tracer *crash.Tracer, self str
 		if v := spec.At.Victim; v == crash.VictimSupervisor || v == crash.VictimBoth {
 			t.Excused++
 		}
-		err = errors.Join(os.WriteFile(filepath.Join(t.client(), "killed"), []byte(t.now().Format(time.RFC3339Nano)), 0o600), t.configure(0))
+		err = os.WriteFile(filepath.Join(t.client(), "killed"), []byte(t.now().Format(time.RFC3339Nano)), 0o600)
 	}
-	if err == nil {
+	// A server that still runs changes the store while it would be copied.
+	alive, gone := tracer.Survivors()
+	if err == nil && gone == nil && !slices.Contains(slices.Collect(maps.Values(alive)), roleServer) {
 		err = t.compare(ctx)
 	}
 	if res.ExitCode == 1 {
@@ -153,7 +165,7 @@ const receiptQuery = `SELECT count(*), count(*) - count(checkpoint) FROM events 
 // checkpoint for each receipt.
 func (t *agentTrial) compare(ctx context.Context) error {
 	out, err := scene.Place{Root: t.root}.Query(ctx, receiptQuery)
-	if err != nil || out == "" {
+	if err != nil || out == "" || strings.Contains(out, "no such table") { // killed before its first commit
 		return err
 	}
 	var receipts, bare int
@@ -188,109 +200,11 @@ func (t *agentTrial) finish(ctx context.Context, tracer *crash.Tracer) error {
 		return nil
 	}
 	v, err := scripted.Judge(t.client(), t.workspace())
-	if err != nil {
+	if err = errors.Join(err, t.compare(ctx)); err != nil {
 		return err
 	}
 	t.Lost, t.Repeated, t.Uncertain = v.Lost, v.Repeated, v.Unknown
+	t.recovered, t.told = v.Recovered, v.Told
 	t.Wrong = append(t.Wrong, v.Wrong...)
 	return nil
-}
-
-// agentTrial executes one script below its own directory, which stays after a breach.
-func (h *harness) agentTrial(ctx context.Context, name string, kills []kill, cut int, forget time.Duration, record func(crash.Call)) (*agentTrial, error) {
-	t := &agentTrial{acode: h.acode, root: filepath.Join(h.scratch, name), kills: kills, cut: cut, forget: forget, now: h.now, record: record}
-	if err := t.run(ctx); err != nil {
-		return nil, fmt.Errorf("%s: %w", describe(kills), err)
-	}
-	if t.Bad() {
-		return t, nil
-	}
-	return t, os.RemoveAll(t.root)
-}
-
-// lookAtAgent executes the script undisturbed and returns its calls and the bytes of its
-// answers.
-func (h *harness) lookAtAgent(ctx context.Context) (survey, error) {
-	s := survey{map[string][]crash.Call{}}
-	t, err := h.agentTrial(ctx, "agent-survey", nil, 0, 0, func(c crash.Call) {
-		if c.N > 0 {
-			s[0][c.Role] = append(s[0][c.Role], c)
-		}
-	})
-	if err == nil && (t.Bad() || t.Killed > 0) {
-		err = fmt.Errorf("undisturbed script: %s\n%s", t.Outcome, t.said.String())
-	}
-	for _, list := range s[0] {
-		slices.SortFunc(list, func(a, b crash.Call) int { return a.N - b.N })
-	}
-	return s, err
-}
-
-// answerBytes is about how many bytes of answers the script gets.
-const answerBytes = 24000
-
-// agents kills an agent, its server and its supervisor in all ways. n limits the points
-// of each series; 0 means all.
-func (h *harness) agents(ctx context.Context, n int, all bool) ([]row, error) {
-	s, err := h.lookAtAgent(ctx)
-	if err != nil {
-		return nil, err
-	}
-	fmt.Fprintf(h.log, "undisturbed: %d calls of the agent, %d of its server, %d of the supervisor, %d of commands\n",
-		s.total(crash.RoleAcode), s.total(roleServer), s.total(crash.RoleSupervisor), s.total(crash.RoleCommand))
-	rng := rand.New(rand.NewPCG(h.seed, 21))
-	var rows []row
-	for i, sr := range agentSeries() {
-		points := sample(s.points(sr, i%2, all, rng), n, rng)
-		r, err := h.agentSeries(ctx, sr.name, len(points), func(i int) ([]kill, int) { return sr.again(points[i], rng), 0 })
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, r)
-	}
-	cuts := 200
-	if n > 0 {
-		cuts = n
-	}
-	r, err := h.agentSeries(ctx, "an agent in the middle of an answer", cuts, func(i int) ([]kill, int) { return nil, 1 + (i*answerBytes+rng.IntN(answerBytes))/cuts })
-	return append(rows, r), err
-}
-
-// again adds up to two kills of later processes to a first one.
-func (sr series) again(first kill, rng *rand.Rand) []kill {
-	kills := []kill{first}
-	for i := range rng.IntN(3) {
-		role := sr.roles[rng.IntN(len(sr.roles))]
-		kills = append(kills, kill{process: 1 + i, point: crash.Point{Role: role, N: 1 + rng.IntN(60), When: []crash.When{crash.Before, crash.After}[rng.IntN(2)], Victim: sr.victim}})
-	}
-	return kills
-}
-
-// agentSeries executes n scripts with the kills that draw returns. draw is called by one
-// goroutine at a time.
-func (h *harness) agentSeries(ctx context.Context, name string, n int, draw func(i int) ([]kill, int)) (row, error) {
-	r := row{name: name}
-	var mu sync.Mutex
-	err := h.each(ctx, 0, n-1, func(ctx context.Context, i int) error {
-		mu.Lock()
-		kills, cut := draw(i)
-		mu.Unlock()
-		t, err := h.agentTrial(ctx, fmt.Sprintf("agent-%s-%d", strings.ReplaceAll(name, " ", "-"), i), kills, cut, time.Duration(i%2)*agentForgets, nil)
-		if err != nil {
-			return err
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		r.add(t.Outcome)
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if t.Bad() {
-			h.describe(fmt.Sprintf("%s\n  %s\n  %s cut %d\n  kept: %s", name, t.Outcome, describe(kills), cut, t.root))
-		}
-		if r.points%100 == 0 {
-			fmt.Fprintf(h.log, "%s: %d of %d points, %d breaches\n", name, r.points, n, r.breaches())
-		}
-		return nil
-	})
-	return r, err
 }

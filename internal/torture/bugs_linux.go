@@ -75,7 +75,7 @@ func bugs() []bug {
 		{name: "a receipt of half of the file", judges: []judge{endJudge()}, shows: "sha256sum says", edits: []edit{{"workspace/read.go",
 			"		states = append(states, f)\n", "		states = append(states[:0], f)\n"}}},
 		{name: "a match on the line before", judges: []judge{endJudge()}, shows: "found other lines than grep", edits: []edit{{"workspace/search.go",
-			"			m.add(name, n, text)\n", "			m.add(name, n-1, text)\n"}}},
+			"			m.add(name, line.Number, text)\n", "			m.add(name, line.Number-1, text)\n"}}},
 		{name: "captures of any task", judges: []judge{randomJudge()}, edits: []edit{{"session/expand.go",
 			"		if !above[i] {\n			continue\n		}\n", ""}}},
 	}, append(peopleBugs(), agentBugs()...)...)
@@ -84,7 +84,7 @@ func bugs() []bug {
 // keyWithoutTask gives steps with the same name in two tasks the same key.
 func keyWithoutTask() edit {
 	return edit{"session/id.go",
-		`return fmt.Sprintf("v1:%s:%s/%s:%d", k.Session, k.Step, k.Operation, k.Attempt)`,
+		`return fmt.Sprintf("v1:%s:%s/%s:%d", k.Session, k.Step.Of(), k.Operation, k.Attempt)`,
 		`return fmt.Sprintf("v1:%s:%s/%s:%d", k.Session, "any/"+k.Step.Step, k.Operation, k.Attempt)`}
 }
 

@@ -25,6 +25,7 @@ import (
 
 	"github.com/acode-dev/acode/internal/crash"
 	"github.com/acode-dev/acode/internal/disk"
+	"github.com/acode-dev/acode/internal/scripted"
 	"github.com/acode-dev/acode/internal/torture/model"
 	"github.com/acode-dev/acode/internal/torture/scene"
 )
@@ -34,6 +35,7 @@ import (
 func TestMain(m *testing.M) {
 	crash.LauncherMain()
 	rebootMain()
+	scripted.Main(time.Now)
 	status := m.Run()
 	// It is in the directory of temporary files.
 	_ = os.RemoveAll(builtDir())
@@ -90,6 +92,26 @@ func TestKilledAnywhereEndsTheSame(t *testing.T) {
 	}
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// sampledCalls is the number of points of each series of an agent in a test.
+const sampledCalls = 2
+
+// An agent, its server and the supervisor of its commands are killed. The agent comes
+// back, makes its last call again, and has each result in the end, with each effect once.
+// An outcome is unknown only if the supervisor was killed too.
+func TestKilledAgentsEndTheSame(t *testing.T) {
+	h := testHarness(t)
+	rows, err := h.agents(t.Context(), sampledCalls, false)
+	if err == nil {
+		err = h.table(rows)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != 6 || rows[5].kills < 20 {
+		t.Errorf("agents: got %d series, %d kills in answers, want 6 series and at least 20", len(rows), rows[len(rows)-1].kills)
 	}
 }
 
@@ -214,7 +236,7 @@ func typeChecker(t *testing.T, module string) func(b bug, overlay []byte) error 
 		Dir, ImportPath, Export string
 		GoFiles                 []string
 	}
-	list := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-json=Dir,ImportPath,Export,GoFiles", "./cmd/acode")
+	list := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-json=Dir,ImportPath,Export,GoFiles", "./cmd/acode", "./cmd/acode-agent")
 	list.Dir = module
 	out, err := list.Output()
 	must(t, err)
