@@ -24,6 +24,8 @@ type house struct {
 	mu      sync.Mutex
 	ops     []*op
 	settled []string
+	// refusals is how many calls are refused from now on.
+	refusals int
 	// news is closed and made again when something changes.
 	news chan struct{}
 }
@@ -110,6 +112,11 @@ func (v visit) Owed(context.Context) ([]app.CallResult, error) {
 
 func (v visit) Do(ctx context.Context, call app.Call, patience time.Duration) (app.CallResult, error) {
 	v.mu.Lock()
+	if v.refusals > 0 {
+		v.refusals--
+		v.mu.Unlock()
+		return app.CallResult{}, &session.Error{Code: session.ErrLocked, Message: "another session executes here; nothing was changed", Retryable: true}
+	}
 	o := &op{call: call, ended: make(chan struct{})}
 	o.result = app.CallResult{Op: session.CallID(session.CallsStep(), len(v.ops)+1), Tool: call.Tool, Digest: call.Digest(), Label: call.Step.Label(), Outcome: app.CallRuns, StartedUS: time.Now().UnixMicro()}
 	v.ops = append(v.ops, o)
@@ -294,12 +301,12 @@ func TestCallMadeAgain(t *testing.T) {
 	first.want(app.CallDone, "run_command", ls)
 	first.kill()
 	second := connect(t, o)
+	if fresh := second.want(app.CallDone, "run_command", `{"command":"ls","fresh":true}`); fresh.Structured.Recovered || fresh.Structured.Handle != "n2" {
+		t.Errorf("a fresh call: got %+v, want n2", fresh)
+	}
 	again := second.want(app.CallDone, "run_command", ls)
 	if !again.Structured.Recovered || again.Structured.Handle != "n1" || !strings.HasPrefix(again.Structured.Text, "NOT RUN NOW. The same call ran at ") || again.Content[0].Text != again.Structured.Text {
 		t.Errorf("the call made again: got %+v, want the record of n1", again)
-	}
-	if fresh := second.want(app.CallDone, "run_command", `{"command":"ls","fresh":true}`); fresh.Structured.Recovered || fresh.Structured.Handle != "n2" {
-		t.Errorf("a fresh call: got %+v, want n2", fresh)
 	}
 	if wish := second.want(app.CallDone, "run_command", ls); wish.Structured.Recovered {
 		t.Errorf("the call made a third time: got %+v, want it carried out", wish)
@@ -493,6 +500,10 @@ func TestNamedCalls(t *testing.T) {
 	}
 	if conflict.Structured.Code != string(session.ErrConflict) || len(h.effects()) != 2 {
 		t.Errorf("another payload: got %+v and %d effects, want %s", conflict, len(h.effects()), session.ErrConflict)
+	}
+	h.refusals = 1
+	if refused, again := named("c", "ls"), named("c", "ls"); refused.Structured.Code != string(session.ErrLocked) || again.Structured.Handle != "n3" {
+		t.Errorf("a call that was refused, made again: got %+v and %+v, want %s and n3", refused, again, session.ErrLocked)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -264,7 +265,7 @@ func (c *client) carryOut(i int) (Entry, error) {
 			continue
 		case a.IsError && (s.Outcome == "" || s.Outcome == "denied"):
 			return e, fmt.Errorf("%s %v: %s", tool, args, a.text())
-		case s.Recovered && want.Mark == Again && c.had(i, a.text()): // it wants the command again
+		case s.Recovered && c.had(i, s.Handle): // it wants the effect again
 			e.Stale++
 			tool, args = want.Tool, fresh(want.Args)
 			continue
@@ -288,15 +289,10 @@ func fresh(args map[string]any) map[string]any {
 	return out
 }
 
-// had reports whether the text contains the result of an earlier equal call.
-func (c *client) had(i int, text string) bool {
+// had reports whether a record is that of an earlier call, whose result the client has.
+func (c *client) had(i int, handle string) bool {
 	entries, _ := Transcript(c.dir)
-	for _, e := range entries {
-		if e.Call < i && c.script[e.Call].Mark == Again && strings.Contains(text, line(e.Text)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(entries, func(e Entry) bool { return e.Call < i && e.Handle == handle })
 }
 
 // handle returns the handle of an earlier call.
@@ -308,15 +304,6 @@ func (c *client) handle(i int) (handle string) {
 		}
 	}
 	return handle
-}
-
-// line returns the line of the ledger that a result contains.
-func line(text string) string {
-	at := strings.Index(text, Again+" ")
-	if at < 0 {
-		return "no line"
-	}
-	return strings.TrimSpace(text[at:min(len(text), at+len(Again)+17)])
 }
 
 // inLedger reports whether the ledger has a line of call i, besides those of earlier

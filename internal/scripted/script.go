@@ -35,10 +35,10 @@ func (c Call) Changes() bool {
 // ledger is the file to which commands append one line each.
 const ledger = "ledger"
 
-// command returns a script that appends a line to the ledger, prints the line, and then
-// does more.
+// command returns a script that prints a line, appends it to the ledger, and then does
+// more. A client that finds the line in the ledger may stop the command.
 func command(mark, more string) string {
-	return fmt.Sprintf(`line="%s $(od -An -N8 -tx8 /dev/urandom | tr -d ' ')"; printf '%%s\n' "$line" >> %s; printf '%%s\n' "$line"; %s`, mark, ledger, more)
+	return fmt.Sprintf(`line="%s $(od -An -N8 -tx8 /dev/urandom | tr -d ' ')"; printf '%%s\n' "$line"; printf '%%s\n' "$line" >> %s; %s`, mark, ledger, more)
 }
 
 func run(mark, more string) Call {

@@ -62,8 +62,8 @@ func agentBugs() []bug {
 	return []bug{
 		{name: "a call is answered before its receipt", judges: []judge{server}, edits: []edit{
 			{"engine/calls.go", "	\"sync\"\n", "	\"sync\"\n	\"time\"\n"},
-			{"engine/calls.go", "	return b.commit(context.WithoutCancel(ctx))\n}\n\n// refusal",
-				"	time.AfterFunc(50*time.Millisecond, func() { _ = b.commit(context.WithoutCancel(ctx)) })\n	return nil\n}\n\n// refusal"},
+			{"engine/calls.go", "	return b.commit(context.WithoutCancel(ctx))\n}\n\n// Do is",
+				"	time.AfterFunc(50*time.Millisecond, func() { _ = b.commit(context.WithoutCancel(ctx)) })\n	return nil\n}\n\n// Do is"},
 			{"app/calls.go", "	a := CallResult{Op: op.StepID, Outcome: CallRuns,", "	a := CallResult{Op: op.StepID, Outcome: CallDone,"}}},
 		{name: "owed calls are never settled", judges: []judge{alone}, edits: []edit{{"mcp/owed.go",
 			"return now.Sub(at) >= o.settle", "return now.Sub(at) < 0"}}},
