@@ -10,7 +10,7 @@ PREFIX ?= /usr/local
 .PHONY: build share install uninstall package reproducible stranger demo demo-sync test test-postgres18 check cross torture mutants bench clean docs
 
 build:
-	@./scripts/compile bin/ ./cmd/acode ./cmd/acode-sync
+	@./scripts/compile bin/ ./cmd/acode ./cmd/acode-sync ./cmd/acode-agent
 
 # What is installed beside the programs: completion, and a manual page for each command.
 share: build
@@ -20,6 +20,7 @@ share: build
 	@bin/acode completion zsh >bin/share/zsh/site-functions/_acode
 	@bin/acode completion fish >bin/share/fish/vendor_completions.d/acode.fish
 	@bin/acode-sync reference --man bin/share/man/man1
+	@bin/acode-agent reference --man bin/share/man/man1
 	@bin/acode reference --man bin/share/man/man1
 
 # make install PREFIX=$HOME/.local needs no other user. As root, where Go is not in the path, this
@@ -27,7 +28,7 @@ share: build
 install:
 	@if command -v $(GO) >/dev/null || ! [ -d bin/share ]; then $(MAKE) --no-print-directory share; fi
 	@install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/share/doc/acode"
-	@install -m 0755 bin/acode bin/acode-sync "$(DESTDIR)$(PREFIX)/bin"
+	@install -m 0755 bin/acode bin/acode-sync bin/acode-agent "$(DESTDIR)$(PREFIX)/bin"
 	@install -m 0644 LICENSE "$(DESTDIR)$(PREFIX)/share/doc/acode"
 	@to=$$(cd "$(DESTDIR)$(PREFIX)/share" && pwd) && cd bin/share && \
 		find . -type d -exec install -d "$$to/{}" \; && find . -type f -exec install -m 0644 {} "$$to/{}" \;
@@ -35,7 +36,7 @@ install:
 
 # Removes what install wrote. Stores, logs and configuration stay.
 uninstall:
-	@rm -f "$(DESTDIR)$(PREFIX)/bin/acode" "$(DESTDIR)$(PREFIX)/bin/acode-sync"
+	@rm -f "$(DESTDIR)$(PREFIX)/bin/acode" "$(DESTDIR)$(PREFIX)/bin/acode-sync" "$(DESTDIR)$(PREFIX)/bin/acode-agent"
 	@rm -f "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/acode" "$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_acode" "$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/acode.fish"
 	@rm -f "$(DESTDIR)$(PREFIX)/share/man/man1/acode.1" "$(DESTDIR)$(PREFIX)/share/man/man1"/acode-*.1
 	@rm -rf "$(DESTDIR)$(PREFIX)/share/doc/acode"
@@ -117,11 +118,12 @@ mutants:
 	@./scripts/need git gcc:gcc,libc6-dev sqlite3 script:bsdutils postgres:postgresql
 	./scripts/postgres $(GO) run ./internal/mutants
 
-# Writes docs/cli.md, docs/cli-sync.md and the transcript in docs/guide.md from the program itself.
+# Writes docs/cli.md, docs/cli-sync.md, docs/cli-agent.md and the transcript in docs/guide.md from the program itself.
 docs: build
 	@./scripts/need tmux busybox:busybox-static script:bsdutils man:man-db
 	bin/acode reference >docs/cli.md
 	bin/acode-sync reference >docs/cli-sync.md
+	bin/acode-agent reference >docs/cli-agent.md
 	./scripts/stranger >bin/stranger.txt && ./scripts/insert bin/stranger.txt docs/guide.md
 	./scripts/screens bin/acode docs/screens.md
 

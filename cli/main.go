@@ -1,8 +1,9 @@
 // Package cli implements the command line: commands, flags, questions and exit statuses.
 // Package app does the work.
 //
-// Two programs use it. acode executes steps; it starts quickly because it links neither
-// PostgreSQL's driver nor metrics. acode-sync delivers sessions to a server.
+// Three programs use it. acode executes steps; it starts quickly because it links neither
+// PostgreSQL's driver nor metrics. acode-sync delivers sessions to a server. acode-agent
+// serves agents.
 package cli
 
 import (
@@ -18,7 +19,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// Version is the version of both programs. The Makefile reads this line.
+// Version is the version of all programs. The Makefile reads this line.
 const Version = "0.1.0-dev"
 
 // Main executes acode's command line and returns the exit status.

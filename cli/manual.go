@@ -11,7 +11,7 @@ import (
 )
 
 // writeManual writes a page of section 1 for root and for each command below it. The
-// other program writes the pages of its own commands.
+// other programs write the pages of their own commands.
 func writeManual(root *cobra.Command, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -27,8 +27,8 @@ func TestCLIReferenceIsTrue(t *testing.T) {
 	}
 }
 
-// Each command has a manual page, which man renders without a warning. The other program
-// writes the pages of its own commands.
+// Each command has a manual page, which man renders without a warning. The other programs
+// write the pages of their own commands.
 func TestManual(t *testing.T) {
 	dir := t.TempDir()
 	if err := writeManual((&Invocation{}).root(), dir); err != nil {
