@@ -2,9 +2,7 @@ package mcp
 
 import (
 	"errors"
-	"io"
 	"os"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,8 +19,8 @@ func (w *wire) reads() bool {
 	return ok && !hungUp(f, closes)
 }
 
-// gone reports whether the client has closed the input or the output. Unread messages
-// may stand before the end of the input.
+// gone reports whether the client has closed the input or the output. Unread messages may
+// stand before the end of the input.
 func (w *wire) gone() bool {
 	for _, end := range []any{w.in, w.out} {
 		if f, ok := end.(*os.File); ok && hungUp(f, 0) {
@@ -30,29 +28,6 @@ func (w *wire) gone() bool {
 		}
 	}
 	return false
-}
-
-// counted counts the bytes that are read.
-type counted struct {
-	in  io.Reader
-	got *atomic.Int64
-}
-
-// Read implements io.Reader.
-func (c *counted) Read(b []byte) (int, error) {
-	n, err := c.in.Read(b)
-	c.got.Add(int64(n))
-	return n, err
-}
-
-// sent returns how many bytes the client has sent. Bytes that are being read may count
-// twice.
-func (w *wire) sent() int64 {
-	n := 0
-	if f, ok := w.in.(*os.File); ok {
-		n, _ = unix.IoctlGetInt(int(f.Fd()), unread) // none after an error
-	}
-	return int64(n) + w.got.Load()
 }
 
 // hungUp reports whether the other end of f is closed, or is closed within a time.

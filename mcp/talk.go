@@ -39,9 +39,9 @@ type flight struct {
 
 // telling is a told answer that is being written, or is written.
 type telling struct {
-	// sent is how many bytes the client had sent by then.
-	sent int64
-	done chan struct{}
+	// arrived is how many lines the client had sent by then.
+	arrived uint64
+	done    chan struct{}
 }
 
 func newTalk(ctx context.Context, c Conversation, o *Options, workspace string, byID bool) (*talk, error) {
@@ -86,13 +86,13 @@ func (t *talk) close(inOrder bool) error {
 	return t.Close()
 }
 
-// decide asks the rule about the call at an offset of the input, after it heard which
-// earlier calls ended meanwhile.
-func (t *talk) decide(r Request, at int64) (v Verdict, f *flight, err error) {
+// decide asks the rule about the call on a line, after it heard which earlier calls ended
+// meanwhile.
+func (t *talk) decide(r Request, line uint64) (v Verdict, f *flight, err error) {
 	t.mu.Lock()
 	running, telling := t.owed.Running(), t.telling
 	t.mu.Unlock()
-	if r.Before = telling == nil || at < telling.sent; !r.Before {
+	if r.Before = telling == nil || line <= telling.arrived; !r.Before {
 		// The client has the told answer, so its last byte is out.
 		select {
 		case <-telling.done:
@@ -153,15 +153,15 @@ func (t *talk) gives(ops []session.StepID) watch {
 	}}
 }
 
-// tells returns the functions for the time when a told answer with the results of ops
-// is written.
+// tells returns the functions for the time when a told answer with the results of ops is
+// written.
 func (t *talk) tells(ops []session.StepID) watch {
 	var first *telling
-	begins := func(sent int64) {
+	begins := func(arrived uint64) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if t.telling == nil {
-			first = &telling{sent, make(chan struct{})}
+			first = &telling{arrived, make(chan struct{})}
 			t.telling = first
 		}
 	}

@@ -50,8 +50,8 @@ type wire struct {
 
 	writing sync.Mutex
 
-	// got counts the bytes that were read from the input.
-	got atomic.Int64
+	// arrived counts the lines of the input.
+	arrived atomic.Uint64
 
 	mu sync.Mutex
 	// open has an element for each id of a request without an answer.
@@ -62,15 +62,14 @@ type wire struct {
 type line struct {
 	text []byte
 	long bool
-	// at is the offset of its first byte in the input.
-	at int64
+	// number counts from 1.
+	number uint64
 }
 
-// watch has the function to call before an answer is written, with the number of bytes
-// that the client has sent by then, and the one to call when it is written. A nil
-// function is not called.
+// watch is what to call before an answer is written, with the number of lines that the
+// client sent before it, and when it is written. A nil function is not called.
 type watch struct {
-	begins func(sent int64)
+	begins func(arrived uint64)
 	ends   func()
 }
 
@@ -94,11 +93,10 @@ func (w *wire) end(err error) {
 
 // scan reads lines until the end of the input. A last line without its end is dropped.
 func (w *wire) scan() {
-	in := bufio.NewReaderSize(&counted{w.in, &w.got}, 64<<10)
+	in := bufio.NewReaderSize(w.in, 64<<10)
 	var l line
-	for next := int64(0); ; {
+	for {
 		part, err := in.ReadSlice('\n')
-		next += int64(len(part))
 		if room := maxLine - len(l.text); len(part) > room {
 			part, l.long = part[:max(room, 0)], true
 		}
@@ -113,12 +111,13 @@ func (w *wire) scan() {
 			w.end(err)
 			return
 		}
+		l.number = w.arrived.Add(1)
 		select {
 		case w.lines <- l:
 		case <-w.done:
 			return
 		}
-		l = line{at: next}
+		l = line{}
 	}
 }
 
@@ -142,7 +141,7 @@ func (w *wire) Read(ctx context.Context) (jsonrpc.Message, error) {
 				}
 				continue
 			}
-			if w.accept(msg, l.at) {
+			if w.accept(msg, l.number) {
 				return msg, nil
 			}
 		}
@@ -170,9 +169,9 @@ func (w *wire) decode(l line) (jsonrpc.Message, error) {
 	return msg, nil
 }
 
-// accept notes a request, and reports whether the SDK is to handle the message. It
-// waits while too many requests have no answer.
-func (w *wire) accept(msg jsonrpc.Message, at int64) bool {
+// accept notes a request, and reports whether the SDK is to handle the message. It waits
+// while too many requests have no answer.
+func (w *wire) accept(msg jsonrpc.Message, number uint64) bool {
 	r, ok := msg.(*jsonrpc.Request)
 	if !ok || !r.IsCall() {
 		return true
@@ -183,7 +182,7 @@ func (w *wire) accept(msg jsonrpc.Message, at int64) bool {
 		return false
 	}
 	key := idKey(r.ID)
-	r.Extra = &sdk.RequestExtra{Header: http.Header{idHeader: {key}, offsetHeader: {strconv.FormatInt(at, 10)}}}
+	r.Extra = &sdk.RequestExtra{Header: http.Header{idHeader: {key}, numberHeader: {strconv.FormatUint(number, 10)}}}
 	w.mu.Lock()
 	_, used := w.open[key]
 	if !used {
@@ -199,15 +198,15 @@ func (w *wire) accept(msg jsonrpc.Message, at int64) bool {
 }
 
 // The headers carry to a handler two facts that the SDK does not: the id of its request
-// and the offset of its line in the input.
+// and the number of its line.
 const (
 	idHeader     = "Acode-Request"
-	offsetHeader = "Acode-Offset"
+	numberHeader = "Acode-Line"
 )
 
-// offsetOf returns the offset of the line of a request in the input.
-func offsetOf(extra *sdk.RequestExtra) int64 {
-	n, err := strconv.ParseInt(extra.Header.Get(offsetHeader), 10, 64)
+// numberOf returns the number of the line of a request.
+func numberOf(extra *sdk.RequestExtra) uint64 {
+	n, err := strconv.ParseUint(extra.Header.Get(numberHeader), 10, 64)
 	if err != nil {
 		panic(err) // accept wrote it
 	}
@@ -247,7 +246,7 @@ func (w *wire) Write(_ context.Context, msg jsonrpc.Message) error {
 		<-w.slots
 	}
 	if f.begins != nil {
-		f.begins(w.sent())
+		f.begins(w.arrived.Load())
 	}
 	if err := w.put(data); err != nil {
 		return err
