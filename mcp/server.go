@@ -40,6 +40,7 @@ const (
 	DefaultPatience = 45 * time.Second
 	DefaultSettle   = 2 * time.Second
 	DefaultUnread   = time.Minute
+	DefaultMessage  = 500 * time.Millisecond
 )
 
 // Options configure a server.
@@ -55,6 +56,10 @@ type Options struct {
 	// Unread is how long a client may leave an answer unread before it loses its
 	// connection; 0 means DefaultUnread.
 	Unread time.Duration
+	// Message is how long after a told answer a call still belongs to the message of the
+	// model that got this answer; 0 means DefaultMessage. Clients make the calls of one
+	// message one after another, and the model reads the answers after the last.
+	Message time.Duration
 	// Conversation is the client's own id of its conversation; empty if it is not known.
 	Conversation string
 	// Fresh begins another session of the conversation.
@@ -130,6 +135,9 @@ func (o *Options) fill() {
 	}
 	if o.Unread == 0 {
 		o.Unread = DefaultUnread
+	}
+	if o.Message == 0 {
+		o.Message = DefaultMessage
 	}
 	if o.Spell == nil {
 		o.Spell = session.Hint.String

@@ -219,7 +219,7 @@ type guest struct {
 // options allow everything in a house.
 func (h *house) options(t *testing.T) mcp.Options {
 	return mcp.Options{
-		Version: "test", Files: true, Commands: true, Here: t.TempDir(), Conversation: "one", Patience: 100 * time.Millisecond, Now: time.Now,
+		Version: "test", Files: true, Commands: true, Here: t.TempDir(), Conversation: "one", Patience: 100 * time.Millisecond, Message: time.Nanosecond, Now: time.Now,
 		Open: func(context.Context, string, session.Agent, bool) (mcp.Conversation, error) { return visit{h}, nil },
 	}
 }
@@ -371,6 +371,27 @@ func TestToldInParallel(t *testing.T) {
 		}
 	}
 	second.want(app.CallDone, "run_command", ls)
+}
+
+// A client that makes the calls of one message one after another sends the second one when
+// it has the told answer, before its model has seen that.
+func TestToldInSeries(t *testing.T) {
+	h := newHouse()
+	o, now := h.options(t), newClock()
+	o.Message, o.Now = 0, now.time
+	first := connect(t, o)
+	first.want(app.CallDone, "write_file", `{"path":"a","content":"x"}`)
+	first.want(app.CallDone, "run_command", ls)
+	first.kill()
+	second := connect(t, o)
+	second.want("told", "write_file", `{"path":"a","content":"in other words"}`)
+	now.add(mcp.DefaultMessage - time.Millisecond)
+	second.want("told", "run_command", `{"command":"ls ."}`)
+	now.add(time.Millisecond)
+	second.want(app.CallDone, "run_command", `{"command":"ls ."}`)
+	if got := len(h.effects()); got != 3 {
+		t.Errorf("effects: got %d, want 3", got)
+	}
 }
 
 // Without an id of the conversation, an equal call is told and never answered from the

@@ -41,6 +41,8 @@ type flight struct {
 type telling struct {
 	// arrived is how many lines the client had sent by then.
 	arrived uint64
+	// written is when it was written. It is set before done is closed.
+	written time.Time
 	done    chan struct{}
 }
 
@@ -99,6 +101,7 @@ func (t *talk) decide(r Request, line uint64) (v Verdict, f *flight, err error) 
 		case <-t.ctx.Done():
 			return v, nil, t.ctx.Err()
 		}
+		r.Before = t.options.Now().Sub(telling.written) < t.options.Message
 	}
 	ended := map[session.StepID]int64{}
 	for _, op := range running {
@@ -161,7 +164,7 @@ func (t *talk) tells(ops []session.StepID) watch {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if t.telling == nil {
-			first = &telling{arrived, make(chan struct{})}
+			first = &telling{arrived: arrived, done: make(chan struct{})}
 			t.telling = first
 		}
 	}
@@ -172,6 +175,7 @@ func (t *talk) tells(ops []session.StepID) watch {
 		t.mu.Unlock()
 		written.ends()
 		if first != nil {
+			first.written = t.options.Now()
 			close(first.done)
 		}
 	}}

@@ -244,6 +244,7 @@ func (c *client) carryOut(i int) (Entry, error) {
 		switch s := a.Structured; {
 		case s.Outcome == "told":
 			e.Told++
+			<-time.After(thinking) // a call made at once would belong to the same message
 			continue
 		case s.Outcome == "running" && want.Stops && c.inLedger(i):
 			tool, args = "stop_command", map[string]any{"handle": s.Handle}
@@ -278,6 +279,9 @@ func (c *client) carryOut(i int) (Entry, error) {
 	}
 	return e, errors.New("it has no result after 100 requests")
 }
+
+// thinking is how long a model takes to read an answer and to make the next call.
+const thinking = 500 * time.Millisecond
 
 // resting is how much longer than Settle a client rests.
 const resting = 200 * time.Millisecond
