@@ -68,7 +68,7 @@ func (s *server) carryOut(r *sdk.CallToolRequest) (*talk, answer, error) {
 		return nil, answer{}, err
 	}
 	if tool.changes() {
-		a, err := t.change(tool, args, metaText(r.Params.Meta, MetaCall), numberOf(r.Extra))
+		a, err := t.change(tool, args, metaText(r.Params.Meta, MetaCall))
 		return t, a, err
 	}
 	a, err := t.read(tool, args)
@@ -77,9 +77,9 @@ func (s *server) carryOut(r *sdk.CallToolRequest) (*talk, answer, error) {
 
 // change carries out a call that changes something, or does what the rule about owed
 // calls says instead.
-func (t *talk) change(tool tool, args arguments, name string, line uint64) (answer, error) {
+func (t *talk) change(tool tool, args arguments, name string) (answer, error) {
 	call := app.Call{Tool: tool.name, Arguments: args.canonical(), Step: step(tool, args)}
-	v, f, err := t.decide(Request{Tool: call.Tool, Digest: call.Digest(), Name: name, Fresh: args.yes(fresh)}, line)
+	v, f, err := t.decide(Request{Tool: call.Tool, Digest: call.Digest(), Name: name, Fresh: args.yes(fresh)})
 	if err != nil {
 		return answer{}, err
 	}

@@ -347,7 +347,8 @@ func TestCallTold(t *testing.T) {
 // Calls that the client sent before it had the told answer get the same.
 func TestToldInParallel(t *testing.T) {
 	h := newHouse()
-	o := h.options(t)
+	o, now := h.options(t), newClock()
+	o.Message, o.Now = 0, now.time
 	first := connect(t, o)
 	first.want(app.CallDone, "write_file", `{"path":"a","content":"x"}`)
 	first.kill()
@@ -370,6 +371,7 @@ func TestToldInParallel(t *testing.T) {
 			t.Fatalf("a call of the batch: got %+v, %v, want told", r, err)
 		}
 	}
+	now.add(mcp.DefaultMessage)
 	second.want(app.CallDone, "run_command", ls)
 }
 

@@ -21,8 +21,8 @@ type talk struct {
 	owed *Owed
 	// named has the calls with a name, for those who make the same call.
 	named map[string]*flight
-	// telling is the first told answer; nil before it is written.
-	telling *telling
+	// toldAt is when the first told answer was written; zero before.
+	toldAt time.Time
 	// tick settles the answers of a connection that stays open.
 	tick *time.Timer
 	// gone reports whether the client is gone. The server may not have noticed.
@@ -35,15 +35,6 @@ type flight struct {
 	// op and err are set before done is closed.
 	op  session.StepID
 	err error
-}
-
-// telling is a told answer that is being written, or is written.
-type telling struct {
-	// arrived is how many lines the client had sent by then.
-	arrived uint64
-	// written is when it was written. It is set before done is closed.
-	written time.Time
-	done    chan struct{}
 }
 
 func newTalk(ctx context.Context, c Conversation, o *Options, workspace string, byID bool) (*talk, error) {
@@ -88,21 +79,12 @@ func (t *talk) close(inOrder bool) error {
 	return t.Close()
 }
 
-// decide asks the rule about the call on a line, after it heard which earlier calls ended
-// meanwhile.
-func (t *talk) decide(r Request, line uint64) (v Verdict, f *flight, err error) {
+// decide asks the rule about a call, after it heard which earlier calls ended meanwhile.
+func (t *talk) decide(r Request) (v Verdict, f *flight, err error) {
 	t.mu.Lock()
-	running, telling := t.owed.Running(), t.telling
+	running := t.owed.Running()
+	r.Before = t.toldAt.IsZero() || t.options.Now().Sub(t.toldAt) < t.options.Message
 	t.mu.Unlock()
-	if r.Before = telling == nil || line <= telling.arrived; !r.Before {
-		// The client has the told answer, so its last byte is out.
-		select {
-		case <-telling.done:
-		case <-t.ctx.Done():
-			return v, nil, t.ctx.Err()
-		}
-		r.Before = t.options.Now().Sub(telling.written) < t.options.Message
-	}
 	ended := map[session.StepID]int64{}
 	for _, op := range running {
 		a, err := t.Answered(t.ctx, op)
@@ -145,38 +127,26 @@ func (t *talk) land(name string, f *flight, op session.StepID, err error) {
 	close(f.done)
 }
 
-// gives returns the functions for the time when an answer with the results of ops is
-// written.
-func (t *talk) gives(ops []session.StepID) watch {
-	return watch{ends: func() {
+// gives returns the function to call when an answer with the results of ops is written.
+func (t *talk) gives(ops []session.StepID) func() {
+	return func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.owed.Answered(t.options.Now(), ops...)
 		t.tick.Reset(t.options.Settle + 10*time.Millisecond)
-	}}
+	}
 }
 
-// tells returns the functions for the time when a told answer with the results of ops is
-// written.
-func (t *talk) tells(ops []session.StepID) watch {
-	var first *telling
-	begins := func(arrived uint64) {
+// tells is gives for a told answer.
+func (t *talk) tells(ops []session.StepID) func() {
+	written := t.gives(ops)
+	return func() {
+		written()
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if t.telling == nil {
-			first = &telling{arrived: arrived, done: make(chan struct{})}
-			t.telling = first
+		t.owed.Told()
+		if t.toldAt.IsZero() {
+			t.toldAt = t.options.Now()
 		}
 	}
-	written := t.gives(ops)
-	return watch{begins, func() {
-		t.mu.Lock()
-		t.owed.Told()
-		t.mu.Unlock()
-		written.ends()
-		if first != nil {
-			first.written = t.options.Now()
-			close(first.done)
-		}
-	}}
 }

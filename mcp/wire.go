@@ -9,9 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -50,31 +48,20 @@ type wire struct {
 
 	writing sync.Mutex
 
-	// arrived counts the lines of the input.
-	arrived atomic.Uint64
-
 	mu sync.Mutex
-	// open has an element for each id of a request without an answer.
-	open map[string]watch
+	// open has an element for each id of a request without an answer: the function to call
+	// when that is written, or nil.
+	open map[string]func()
 }
 
 // line is a line of the input, or the beginning of one that is too long.
 type line struct {
 	text []byte
 	long bool
-	// number counts from 1.
-	number uint64
-}
-
-// watch is what to call before an answer is written, with the number of lines that the
-// client sent before it, and when it is written. A nil function is not called.
-type watch struct {
-	begins func(arrived uint64)
-	ends   func()
 }
 
 func newWire(in io.Reader, out io.Writer, o *Options) *wire {
-	return &wire{in: in, out: out, unread: o.Unread, spell: o.Spell, lines: make(chan line), slots: make(chan struct{}, mostOpen), done: make(chan struct{}), open: map[string]watch{}}
+	return &wire{in: in, out: out, unread: o.Unread, spell: o.Spell, lines: make(chan line), slots: make(chan struct{}, mostOpen), done: make(chan struct{}), open: map[string]func(){}}
 }
 
 // Connect implements sdk.Transport.
@@ -111,7 +98,6 @@ func (w *wire) scan() {
 			w.end(err)
 			return
 		}
-		l.number = w.arrived.Add(1)
 		select {
 		case w.lines <- l:
 		case <-w.done:
@@ -141,7 +127,7 @@ func (w *wire) Read(ctx context.Context) (jsonrpc.Message, error) {
 				}
 				continue
 			}
-			if w.accept(msg, l.number) {
+			if w.accept(msg) {
 				return msg, nil
 			}
 		}
@@ -171,7 +157,7 @@ func (w *wire) decode(l line) (jsonrpc.Message, error) {
 
 // accept notes a request, and reports whether the SDK is to handle the message. It waits
 // while too many requests have no answer.
-func (w *wire) accept(msg jsonrpc.Message, number uint64) bool {
+func (w *wire) accept(msg jsonrpc.Message) bool {
 	r, ok := msg.(*jsonrpc.Request)
 	if !ok || !r.IsCall() {
 		return true
@@ -182,11 +168,11 @@ func (w *wire) accept(msg jsonrpc.Message, number uint64) bool {
 		return false
 	}
 	key := idKey(r.ID)
-	r.Extra = &sdk.RequestExtra{Header: http.Header{idHeader: {key}, numberHeader: {strconv.FormatUint(number, 10)}}}
+	r.Extra = &sdk.RequestExtra{Header: http.Header{idHeader: {key}}}
 	w.mu.Lock()
 	_, used := w.open[key]
 	if !used {
-		w.open[key] = watch{}
+		w.open[key] = nil
 	}
 	w.mu.Unlock()
 	if used {
@@ -197,30 +183,17 @@ func (w *wire) accept(msg jsonrpc.Message, number uint64) bool {
 	return !used
 }
 
-// The headers carry to a handler two facts that the SDK does not: the id of its request
-// and the number of its line.
-const (
-	idHeader     = "Acode-Request"
-	numberHeader = "Acode-Line"
-)
-
-// numberOf returns the number of the line of a request.
-func numberOf(extra *sdk.RequestExtra) uint64 {
-	n, err := strconv.ParseUint(extra.Header.Get(numberHeader), 10, 64)
-	if err != nil {
-		panic(err) // accept wrote it
-	}
-	return n
-}
+// idHeader carries the id of a request to its handler. The SDK does not.
+const idHeader = "Acode-Request"
 
 func idKey(id jsonrpc.ID) string { return fmt.Sprintf("%T %v", id.Raw(), id.Raw()) }
 
-// watch has functions called when the answer to a request is written.
-func (w *wire) watch(key string, f watch) {
+// watch has written called when the answer to a request is written.
+func (w *wire) watch(key string, written func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, ok := w.open[key]; ok {
-		w.open[key] = f
+		w.open[key] = written
 	}
 }
 
@@ -239,20 +212,17 @@ func (w *wire) Write(_ context.Context, msg jsonrpc.Message) error {
 	}
 	key := idKey(r.ID)
 	w.mu.Lock()
-	f, ok := w.open[key]
+	written, ok := w.open[key]
 	delete(w.open, key)
 	w.mu.Unlock()
 	if ok {
 		<-w.slots
 	}
-	if f.begins != nil {
-		f.begins(w.arrived.Load())
-	}
 	if err := w.put(data); err != nil {
 		return err
 	}
-	if f.ends != nil {
-		f.ends()
+	if written != nil {
+		written()
 	}
 	return nil
 }

@@ -4,6 +4,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/acode-dev/acode/mcp"
 )
 
 // says runs a command of acode and checks its status and output.
@@ -58,6 +61,7 @@ func TestPeopleSettleCalls(t *testing.T) {
 	id := strings.Fields(strings.Split(p.says(0, "", "ls"), "\n")[1])[0]
 	c = p.serve("-C", p.ws)
 	c.want("told", "write_file", map[string]any{"path": "stop", "content": ""})
+	<-time.After(mcp.DefaultMessage) // as a model that reads the answer
 	c.want("done", "write_file", map[string]any{"path": "stop", "content": ""})
 	if err := c.End(); err != nil {
 		t.Fatal(err)
