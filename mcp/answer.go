@@ -154,7 +154,11 @@ func (t *talk) again(a app.CallResult) string {
 	if a.Outcome == app.CallRuns {
 		fmt.Fprintf(&out, "NOT STARTED AGAIN. The same call began at %s, before your connection was lost, and it still runs.", began)
 	} else {
-		fmt.Fprintf(&out, "NOT RUN NOW. The same call ran at %s and ended at %s, before your connection was lost. This is its result.", began, t.clock(a.EndedUS))
+		ended := ""
+		if a.EndedUS > 0 { // an end with an unknown outcome has no time
+			ended = " and ended at " + t.clock(a.EndedUS)
+		}
+		fmt.Fprintf(&out, "NOT RUN NOW. The same call ran at %s%s, before your connection was lost. This is its result.", began, ended)
 	}
 	fmt.Fprintf(&out, " Files changed since: %s.", cmp.Or(named(changes(a.Changed)), "none"))
 	out.WriteString(" To run it again, repeat the call with fresh: true.\n\n")
@@ -233,11 +237,10 @@ func (t *talk) told(ctx context.Context, owed []app.CallResult) (result, error) 
 			item.Changed = []change{}
 		}
 		fmt.Fprintf(&out, "\n%d. %s: %s (handle %s), began at %s", i+1, a.Tool, a.Label, a.Op.Op, t.clock(a.StartedUS))
-		if a.Outcome == app.CallRuns {
-			out.WriteString(".\n")
-		} else {
-			fmt.Fprintf(&out, ", ended at %s.\n", t.clock(a.EndedUS))
+		if a.EndedUS > 0 {
+			out.WriteString(", ended at " + t.clock(a.EndedUS))
 		}
+		out.WriteString(".\n")
 		t.outcome(&out, &item, a)
 		if ran(a) {
 			last, err := t.output(ctx, a.Op, 0, lastBytes)

@@ -62,6 +62,9 @@ type Options struct {
 	Message time.Duration
 	// Conversation is the client's own id of its conversation; empty if it is not known.
 	Conversation string
+	// Getenv returns a variable of the environment, in which some clients give the id of
+	// their conversation; nil for no variables.
+	Getenv func(name string) string
 	// Fresh begins another session of the conversation.
 	Fresh bool
 	// Workspace is the directory to work in. If it is empty, it is the client's only
@@ -138,6 +141,9 @@ func (o *Options) fill() {
 	}
 	if o.Message == 0 {
 		o.Message = DefaultMessage
+	}
+	if o.Getenv == nil {
+		o.Getenv = func(string) string { return "" }
 	}
 	if o.Spell == nil {
 		o.Spell = session.Hint.String
@@ -251,6 +257,7 @@ func (s *server) talk(r *sdk.CallToolRequest) (*talk, error) {
 		of.Conversation = either(of.Conversation, metaText(p.Meta, MetaConversation))
 	}
 	of.Conversation = either(of.Conversation, metaText(r.Params.Meta, MetaConversation))
+	of.Conversation = either(of.Conversation, s.options.given(of.Client, r.Params.Meta))
 	s.mu.Lock()
 	o, ok := s.talks[of.Conversation]
 	if !ok {

@@ -232,6 +232,11 @@ func connect(t *testing.T, o mcp.Options) guest {
 
 func connectUnder(ctx context.Context, t *testing.T, o mcp.Options) guest {
 	t.Helper()
+	return connectAs(ctx, t, o, "guest")
+}
+
+func connectAs(ctx context.Context, t *testing.T, o mcp.Options, client string) guest {
+	t.Helper()
 	in, toServer, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -246,7 +251,7 @@ func connectUnder(ctx context.Context, t *testing.T, o mcp.Options) guest {
 		_, _ = in.Close(), out.Close() // the process would end here
 		g.served <- err
 	}()
-	if err := g.Hello("guest", nil); err != nil {
+	if err := g.Hello(client, nil); err != nil {
 		t.Fatal(err)
 	}
 	return g
@@ -409,6 +414,45 @@ func TestCallOfUnknownConversation(t *testing.T) {
 	second.want("told", "run_command", ls)
 	if got := second.want(app.CallDone, "run_command", ls); got.Structured.Recovered {
 		t.Errorf("after it was told: got %+v, want the call carried out", got)
+	}
+}
+
+// Codex and Claude Code give the id of their conversation each in its own way. One that may
+// be wrong is not used.
+func TestConversationOfClient(t *testing.T) {
+	batch := map[string]string{"CLAUDE_CODE_SESSION_ID": "claude-1", "CLAUDE_CODE_ENTRYPOINT": "sdk-cli"}
+	screen := map[string]string{"CLAUDE_CODE_SESSION_ID": "claude-1", "CLAUDE_CODE_ENTRYPOINT": "cli"}
+	for name, row := range map[string]struct {
+		client, meta, option, want string
+		environ                    map[string]string
+	}{
+		"codex":                  {client: "codex-mcp-client", meta: `{"threadId":"codex-1","callId":"c"}`, want: "codex-1"},
+		"codex_below_claude":     {client: "codex-mcp-client", meta: `{"threadId":"codex-1"}`, environ: batch, want: "codex-1"},
+		"claude_without_screen":  {client: "claude-code", meta: `{}`, environ: batch, want: "claude-1"},
+		"claude_with_a_screen":   {client: "claude-code", meta: `{}`, environ: screen},
+		"another_below_claude":   {client: "guest", meta: `{"threadId":"x"}`, environ: batch},
+		"the_person_says_so":     {client: "claude-code", meta: `{}`, environ: batch, option: "mine", want: "mine"},
+		"the_client_says_it":     {client: "codex-mcp-client", meta: `{"threadId":"codex-1","acode/conversation":"meta"}`, want: "meta"},
+		"an_id_of_another_type":  {client: "codex-mcp-client", meta: `{"threadId":7}`},
+		"an_id_that_is_too_long": {client: "codex-mcp-client", meta: `{"threadId":"` + strings.Repeat("x", 201) + `"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse()
+			o := h.options(t)
+			got := make(chan session.Agent, 1)
+			o.Conversation, o.Getenv = row.option, func(name string) string { return row.environ[name] }
+			o.Open = func(_ context.Context, _ string, of session.Agent, _ bool) (mcp.Conversation, error) {
+				got <- of
+				return visit{h}, nil
+			}
+			g := connectAs(t.Context(), t, o, row.client)
+			if _, err := g.Request("tools/call", map[string]any{"name": "run_command", "arguments": json.RawMessage(ls), "_meta": json.RawMessage(row.meta)}); err != nil {
+				t.Fatal(err)
+			}
+			if of := <-got; of != (session.Agent{Client: row.client, Conversation: row.want}) {
+				t.Errorf("got %+v, want the conversation %q", of, row.want)
+			}
+		})
 	}
 }
 
@@ -727,4 +771,23 @@ func (c *clock) add(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = c.now.Add(d)
+}
+
+// The end of a command whose outcome is unknown has no time, so the answers name none.
+func TestUnknownOutcomeHasNoTime(t *testing.T) {
+	h := newHouse()
+	o := h.options(t)
+	first := connect(t, o)
+	first.want(app.CallRuns, "run_command", `{"command":"hold"}`)
+	first.kill()
+	h.mu.Lock()
+	h.ops[0].result.Outcome = app.CallUnknown
+	close(h.ops[0].ended)
+	h.mu.Unlock()
+	second := connect(t, o)
+	for _, r := range []caller.Result{second.want("told", "run_command", ls), second.want(app.CallUnknown, "run_command", `{"command":"hold"}`)} {
+		if text := r.Structured.Text; strings.Contains(text, "1970") || strings.Contains(text, "ended at") || !strings.Contains(text, "OUTCOME UNKNOWN") {
+			t.Errorf("got %q, want no time of the end", text)
+		}
+	}
 }

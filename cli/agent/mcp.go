@@ -100,6 +100,7 @@ func (p *program) serve(parent context.Context, f serving) error {
 	}
 	ctx, stop := signal.NotifyContext(parent, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer stop()
+	o.Getenv = os.Getenv
 	o.Version, o.Workspace, o.Spell, o.Mask, o.Now = cli.Version, p.Dir(), p.Spell, setup.Redactor.String, p.Now
 	o.Open = func(ctx context.Context, workspace string, of session.Agent, fresh bool) (mcp.Conversation, error) {
 		return open(ctx, setup, workspace, of, fresh)
