@@ -380,8 +380,8 @@ func TestToldInParallel(t *testing.T) {
 	second.want(app.CallDone, "run_command", ls)
 }
 
-// A client that makes the calls of one message one after another sends the second one when
-// it has the told answer, before its model has seen that.
+// A client that makes the calls of one message one after another sends the second one
+// when it has the told answer, before its model has seen that.
 func TestToldInSeries(t *testing.T) {
 	h := newHouse()
 	o, now := h.options(t), newClock()
@@ -417,8 +417,8 @@ func TestCallOfUnknownConversation(t *testing.T) {
 	}
 }
 
-// Codex and Claude Code give the id of their conversation each in its own way. One that may
-// be wrong is not used.
+// Codex and Claude Code give the id of their conversation each in its own way. One that
+// may be wrong is not used.
 func TestConversationOfClient(t *testing.T) {
 	batch := map[string]string{"CLAUDE_CODE_SESSION_ID": "claude-1", "CLAUDE_CODE_ENTRYPOINT": "sdk-cli"}
 	screen := map[string]string{"CLAUDE_CODE_SESSION_ID": "claude-1", "CLAUDE_CODE_ENTRYPOINT": "cli"}

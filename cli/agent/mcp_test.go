@@ -304,7 +304,7 @@ func TestWorkspacesRefused(t *testing.T) {
 // Two connections of one client have a session each. Each continues its own.
 func TestTwoConnections(t *testing.T) {
 	p := newPlace(t)
-	one, two := p.serve(), p.serve()
+	one, two := p.serve("--settle", "1h"), p.serve("--settle", "1h")
 	one.want("done", "run_command", command("echo 1 >> ledger"))
 	two.want("done", "run_command", command("echo 1 >> ledger"))
 	out, err := p.command("ls", "--json").Output()
