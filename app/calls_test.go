@@ -159,6 +159,26 @@ func TestCallRefused(t *testing.T) {
 	}
 }
 
+// The agent has seen an answer, and its connection is killed before the next commit: the
+// call is settled.
+func TestSettledBeforeAKill(t *testing.T) {
+	dir := newWorkspace(t)
+	c := connect(t, dir)
+	defer c.close()
+	c.Settle(c.do(writeCall("a", "x"), CallDone).Op)
+	c.do(writeCall("b", "x"), CallDone)
+	seen := c.do(writeCall("c", "x"), CallDone).Op
+	c.Settle(seen)
+	if err := c.live.Release(); err != nil { // as the kernel does after a kill
+		t.Fatal(err)
+	}
+	next := connect(t, dir)
+	defer next.close()
+	if owed, err := next.Owed(context.Background()); err != nil || len(owed) != 1 || owed[0].Op.Op != "n2" {
+		t.Errorf("owed: got %+v, %v, want n2", owed, err)
+	}
+}
+
 // A command that outlasts the patience runs on, also without the connection. The next
 // connection gets its result.
 func TestCallOutlastsItsConnection(t *testing.T) {
@@ -171,6 +191,7 @@ func TestCallOutlastsItsConnection(t *testing.T) {
 	if text, _, _, err := c.Output(context.Background(), got.Op, 0, 100); err != nil || text != "begin\n" {
 		t.Errorf("its output so far: got %q, %v", text, err)
 	}
+	c.Settle(got.Op) // ignored, because it runs
 	c.close()
 	c = connect(t, dir)
 	if owed, err := c.Owed(context.Background()); err != nil || len(owed) != 1 || owed[0].Outcome != CallRuns {
