@@ -80,7 +80,7 @@ func Packages() map[string][]string {
 		"internal/torture":  {"internal/crash", "internal/scripted", "internal/disk", "internal/torture/model", "internal/torture/scene", "internal/torture/people"},
 		"internal/campaign": {},
 		"internal/faults":   {},
-		"internal/bench":    {"app", "config", "provider/command", "session", "local", "resume", "workspace", "internal/crash", "internal/disk", "redact", "outbox", "remote", "internal/pgwire"},
+		"internal/bench":    {"app", "config", "provider/command", "session", "local", "resume", "workspace", "internal/caller", "internal/crash", "internal/disk", "redact", "outbox", "remote", "internal/pgwire"},
 		"internal/drain":    {},
 		"internal/reqs":     {},
 		"internal/mutants":  {},

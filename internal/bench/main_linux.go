@@ -38,8 +38,11 @@ func main() {
 
 // bench is one run of all measurements.
 type bench struct {
-	// acode is the program.
-	acode string
+	// acode is the program, and given the one that it is a copy of; empty for one that was
+	// built.
+	acode, given string
+	// before is an earlier version of the program; empty for none.
+	before string
 	// empty is a program that does nothing.
 	empty string
 	// scratch contains all files of the run, on the measured disk.
@@ -75,6 +78,8 @@ func parts() []part {
 		{"drainer", delivering((*bench).processes)},
 		{"status", (*bench).statuses},
 		{"tools", (*bench).tools},
+		{"served", (*bench).served},
+		{"since", (*bench).since},
 	}
 }
 
@@ -82,8 +87,9 @@ func run(ctx context.Context) (err error) {
 	b := &bench{}
 	only := ""
 	flag.StringVar(&b.acode, "acode", "", "`program` to measure; empty builds ./cmd/acode")
+	flag.StringVar(&b.before, "before", "", "earlier `program` whose start is compared")
 	flag.StringVar(&b.scratch, "dir", "", "scratch `directory`, on the disk that is to be measured; empty makes one")
-	flag.StringVar(&only, "run", "", "`pattern` of the parts to run: operation, flush, syncs, files, bytes, start, history, environment, planning, fresh, drain, far, beside, partition, pass, drainer, status, tools")
+	flag.StringVar(&only, "run", "", "`pattern` of the parts to run: operation, flush, syncs, files, bytes, start, history, environment, planning, fresh, drain, far, beside, partition, pass, drainer, status, tools, served, since")
 	flag.BoolVar(&b.full, "full", false, "1,000,000 events of history and backlog")
 	flag.Parse()
 	pattern, err := regexp.Compile(only)

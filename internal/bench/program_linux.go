@@ -27,10 +27,9 @@ func (b *bench) build(ctx context.Context) error {
 	if err := goBuild(ctx, b.empty, source); err != nil {
 		return err
 	}
-	given := b.acode
-	b.acode = filepath.Join(dir, "acode")
-	if given != "" {
-		return install(given, b.acode)
+	b.given, b.acode = b.acode, filepath.Join(dir, "acode")
+	if b.given != "" {
+		return install(b.given, b.acode)
 	}
 	return goBuild(ctx, b.acode, "github.com/acode-dev/acode/cmd/acode")
 }
