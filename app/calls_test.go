@@ -101,7 +101,9 @@ func TestCallsOfAConversation(t *testing.T) {
 	if err != nil || len(owed) != 1 || owed[0].Digest != runCall("echo line >> ledger; echo out; exit 3").Digest() || owed[0].Command.Exit != 3 {
 		t.Errorf("owed on the next connection: got %+v, %v, want the command", owed, err)
 	}
-	c.do(writeCall("notes.txt", "two\n"), CallDone)
+	if third := c.do(writeCall("notes.txt", "two\n"), CallDone); third.Op.Op != "n3" {
+		t.Errorf("the third call: got the name %s, want n3", third.Op.Op)
+	}
 	if first, err := c.Answered(context.Background(), session.CallID(session.CallsStep(), 1)); err != nil || first.Outcome != CallDone || first.Tool != "write_file" {
 		t.Errorf("the record of a settled call: got %+v, %v", first, err)
 	}
