@@ -111,7 +111,13 @@ func (c *Calls) named() session.ID {
 
 // item makes the item of a new call.
 func (c *Calls) item(ctx context.Context, call Call) (it session.Item, err error) {
-	work, err := json.Marshal(call.Step)
+	step := call.Step
+	if step.Run != nil {
+		run := *step.Run
+		run.Sandbox = c.site.agent()
+		step.Run = &run
+	}
+	work, err := json.Marshal(step)
 	if err != nil {
 		return it, &session.Error{Code: session.ErrInternal, Message: "a call cannot be encoded", Cause: err}
 	}
@@ -120,7 +126,6 @@ func (c *Calls) item(ctx context.Context, call Call) (it session.Item, err error
 	if err != nil {
 		return it, err
 	}
-	step := call.Step
 	label := c.site.Redactor.String(step.Label())
 	return session.Item{
 		ID: at.calls.Number(), Title: call.Tool, Label: label, Kind: step.Kind, Action: session.ActionExecute, Status: session.Pending, Attempt: 1,

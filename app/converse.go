@@ -329,8 +329,8 @@ func (c *Calls) load(ctx context.Context, w *work) (err error) {
 }
 
 // calls begins the next epoch of an agent's session. It returns the calls that were in
-// progress.
-func (w *work) calls(ctx context.Context, root *workspace.Root, runner *command.Runner, env environment) (*engine.Calls, []session.Item, error) {
+// progress. also is committed with the epoch.
+func (w *work) calls(ctx context.Context, root *workspace.Root, runner *command.Runner, env environment, also ...session.Draft) (*engine.Calls, []session.Item, error) {
 	r := w.resumer(env, runner, asking{w.door, Origin{}, env.view}, func(session.Notice) {})
 	r.Options.Validate, r.Options.OnChanges = false, resume.ChangesContinue // the agent is told what changed
 	ready, err := r.Resume(ctx)
@@ -349,13 +349,13 @@ func (w *work) calls(ctx context.Context, root *workspace.Root, runner *command.
 			StepID: id, Kind: session.KindCalls, Key: session.KeyOf(s.ID, id, 1).String(), Attempt: 1, Digest: w.plan.Tasks[0].Steps[0].Digest(),
 		}})
 	}
-	return w.engine(root, runner, env).Calls(ready.Next, ready.Begin...), open, nil
+	return w.engine(root, runner, env).Calls(ready.Next, append(ready.Begin, also...)...), open, nil
 }
 
 // execute begins the epoch and continues the calls that were in progress.
 func (c *Calls) execute(ctx context.Context, at *acquired) (err error) {
 	var open []session.Item
-	if at.calls, open, err = at.work.calls(ctx, c.root, at.runner, at.env); err != nil {
+	if at.calls, open, err = at.work.calls(ctx, c.root, at.runner, at.env, c.site.granted()...); err != nil {
 		return err
 	}
 	c.carryOver(at)

@@ -96,6 +96,11 @@ func (s *Setup) Guard() error {
 		return &session.Error{Code: session.ErrWorkspace, Message: "the path of the workspace is not valid UTF-8, so acode could not find its sessions again; nothing was changed", Place: s.Workspace,
 			Next: session.Words("rename the directory, or work in another one")}
 	}
+	if s.Settings.Config.Sandbox == string(session.Confined) {
+		if _, err := s.SandboxMode(); err != nil {
+			return err
+		}
+	}
 	store := resolved(s.home())
 	if s.Workspace != store && within(store, s.Workspace) {
 		return &session.Error{Code: session.ErrWorkspace, Message: "the workspace lies inside the store, whose files its own steps could reach; nothing was changed", Place: s.Workspace,

@@ -28,6 +28,8 @@ import (
 func TestMain(m *testing.M) {
 	var err error
 	switch role := os.Getenv("ACODE_TEST_FOLLOW"); {
+	case len(os.Args) > 1 && os.Args[1] == StageCommand:
+		os.Exit(Confined(os.Args[2:]))
 	case len(os.Args) > 1 && os.Args[1] == SuperviseCommand:
 		err = Supervise(context.Background(), os.Args[2:], time.Now)
 	case role == "execute":

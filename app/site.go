@@ -43,6 +43,9 @@ type Setup struct {
 	// this program.
 	Supervisor string
 
+	// Agent is the confinement of an agent's commands; empty means Confined.
+	Agent session.Confinement
+
 	// Deliver returns the command line of the process that delivers in the background if
 	// a server is configured. A nil Deliver starts none.
 	Deliver func() ([]string, error)

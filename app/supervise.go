@@ -8,6 +8,7 @@ import (
 
 	"github.com/acode-dev/acode/lock"
 	"github.com/acode-dev/acode/provider/command"
+	"github.com/acode-dev/acode/sandbox"
 	"github.com/acode-dev/acode/session"
 )
 
@@ -20,6 +21,14 @@ const SuperviseCommand = "supervise"
 // A program that calls Supervise must call OnTerminal for it. The arguments of OnTerminal
 // follow the "--" after this one.
 const TerminalCommand = "on-terminal"
+
+// StageCommand is the first argument of the first stage of a confined command. A program
+// that calls Supervise must call Confined for it, before anything else.
+const StageCommand = sandbox.Stage
+
+// Confined confines this process and executes a command in its place. args follow
+// StageCommand. It returns the exit status if that fails.
+func Confined(args []string) int { return sandbox.Enter(args) }
 
 // OnTerminal runs a program on a terminal. args are its file and arguments. It returns
 // the exit status.

@@ -388,6 +388,7 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 	}
 	w.teller = w.Site.teller(ctx, w.writer, w.plan, ready.Next, w.door.Notice)
 	e := w.engine(root, runner, env)
+	e.Sandbox = w.confinement(ctx)
 	e.Journal, e.Notify, e.Again = w.teller, w.teller.notice, again
 	if w.door.Watches() {
 		live := &watched{Runner: runner, out: w.liveOutputs(w.writer.Session().ID, w.door.Notice), items: map[session.StepID]session.Item{}}
@@ -405,7 +406,7 @@ func (w *work) engine(root *workspace.Root, runner *command.Runner, env environm
 	return &engine.Engine{
 		Journal: w.writer, Blobs: w.writer, Files: root, Commands: runner, Person: w.door, Plan: w.plan,
 		Policy:  engine.Policy{Uncertain: w.choices.Uncertain, Outcomes: w.choices.Outcomes, Captures: w.choices.Captures, Force: w.choices.Force},
-		Environ: os.Environ(), Inputs: w.inputs, Secrets: w.params.Secrets, Notify: func(session.Notice) {},
+		Environ: os.Environ(), Confine: w.confines(), Inputs: w.inputs, Secrets: w.params.Secrets, Notify: func(session.Notice) {},
 		Redact: w.Redactor.String, Masked: w.Redactor.Reader, Captured: w.captured, Last: os.Getpid() == 1,
 		Log: w.Log.With("session_id", w.writer.Session().Short),
 		Snapshot: func(ctx context.Context, status func(session.StepID) session.Status) (string, string, error) {

@@ -24,6 +24,9 @@ const Version = "0.1.0-dev"
 
 // Main executes acode's command line and returns the exit status.
 func Main(ctx context.Context, args []string) int {
+	if len(args) > 0 && args[0] == app.StageCommand {
+		return app.Confined(args[1:])
+	}
 	ownFiles()
 	i := newInvocation()
 	return i.carryOut(ctx, i.root(), args)

@@ -32,7 +32,7 @@ type Config struct {
 	Terminal  Terminal
 	Key       Key
 	Sync      Sync
-	// Sandbox is "off", the only value until acode runs agents.
+	// Sandbox is on or off.
 	Sandbox string
 
 	// Notify is the absolute path of a program. acode runs it when a

@@ -190,9 +190,8 @@ func TestErrors(t *testing.T) {
 		{"number_in_list", sources("workspace:\n  allow: [7]", ""), "/u/config.yml:2:11", "workspace.allow must be a list of absolute paths, not the number 7\n   2 |   allow: [7]\n     |           ^"},
 		{"list_for_section", sources("- a", ""), "/u/config.yml:1:1", "a configuration is a mapping of keys to values, not a list\n   1 | - a\n     | ^"},
 		{"text_for_section", sources("resume: retry", ""), "/u/config.yml:1:9", "\"resume\" is a mapping of keys to values, not text\n   1 | resume: retry\n     |         ^"},
-		{"mapping_for_value", sources("sandbox: {a: b}", ""), "/u/config.yml:1:10", "sandbox must be one of: off, not a mapping\n   1 | sandbox: {a: b}\n     |          ^"},
+		{"mapping_for_value", sources("sandbox: {a: b}", ""), "/u/config.yml:1:10", "sandbox must be one of: off, on, not a mapping\n   1 | sandbox: {a: b}\n     |          ^"},
 		{"number_as_key", sources("7: a", ""), "/u/config.yml:1:1", "a key is text, not the number 7\n   1 | 7: a\n     | ^"},
-		{"sandbox_on", sources("sandbox: on", ""), "/u/config.yml:1:10", "sandbox cannot be on, because acode does not run agents yet\n   1 | sandbox: on\n     |          ^"},
 		{"project_store", sources("", "resume: {}\nstore:\n  home: /tmp\n"), "/w/.agent/config.yml:2:1", "a project's file cannot set store, only resume keys\n   2 | store:\n     | ^"},
 		{"project_sandbox", sources("", "sandbox: off\n"), "/w/.agent/config.yml:1:1", "a project's file cannot set sandbox, only resume keys\n   1 | sandbox: off\n     | ^"},
 		{"alias", sources("log: &a {level: warn}\nresume: *a", ""), "/u/config.yml:1:6", "anchors are not used in a configuration\n   1 | log: &a {level: warn}\n     |      ^"},
@@ -217,7 +216,7 @@ func TestErrors(t *testing.T) {
 		{"variable_relative", sources("", "", "ACODE_HOME=here"), "environment ACODE_HOME", "ACODE_HOME must be an absolute path, not \"here\""},
 		{"variable_bool", sources("", "", "ACODE_KEY_KEYRING=maybe"), "environment ACODE_KEY_KEYRING", "ACODE_KEY_KEYRING must be true or false, not \"maybe\""},
 		{"variable_size", sources("", "", "ACODE_LOG_MAX_BYTES=9999999999GiB"), "environment ACODE_LOG_MAX_BYTES", "ACODE_LOG_MAX_BYTES must be a number of bytes from 65536 to 1099511627776, such as 10MiB, not \"9999999999GiB\""},
-		{"variable_sandbox", sources("", "", "ACODE_SANDBOX=on"), "environment ACODE_SANDBOX", "ACODE_SANDBOX cannot be on, because acode does not run agents yet"},
+		{"variable_sandbox", sources("", "", "ACODE_SANDBOX=yes"), "environment ACODE_SANDBOX", "ACODE_SANDBOX must be one of: off, on, not \"yes\""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l, err := config.Load(tt.src)
@@ -491,7 +490,7 @@ func TestSchema(t *testing.T) {
 	for text, valid := range map[string]bool{
 		`{}`: true, `{"resume":{"in_progress_strategy":"retry","validate_environment":false,"validation_timeout_seconds":5},"sandbox":"off"}`: true,
 		`{"store":{"home":"/x"},"lock":{"wait":"1m30s"},"log":{"max_bytes":"10MiB"},"workspace":{"allow":["/a"]}}`: true,
-		`{"resume":{"strategy":"retry"}}`: false, `{"resume":{"validation_timeout_seconds":0}}`: false, `{"sandbox":"on"}`: false, `{"log":{"max_bytes":1}}`: false,
+		`{"resume":{"strategy":"retry"}}`: false, `{"resume":{"validation_timeout_seconds":0}}`: false, `{"sandbox":"on"}`: true, `{"sandbox":"yes"}`: false, `{"log":{"max_bytes":1}}`: false,
 		`{"lock":{"wait":60}}`: false, `{"other":1}`: false, `{"workspace":{"allow":["a"]}}`: false, `{"log":{"max_bytes":"many"}}`: false,
 	} {
 		var doc any

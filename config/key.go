@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -109,8 +108,8 @@ func keys() []key {
 			doc: "How many steps of a session may run at once, unless --max-parallel or the plan says so at the start.", set: func(c *Config, v any) { c.MaxParallel = int(v.(int64)) }},
 		{path: "notify", kind: kindPath, doc: "Program that gets a JSON object on standard input when a session needs a person, fails or completes.",
 			set: func(c *Config, v any) { c.Notify = v.(string) }},
-		{path: "sandbox", kind: kindEnum, values: []string{"off"}, def: "off", execution: true,
-			doc: "Confinement of commands. The only value is off, because acode does not run agents yet.", set: func(c *Config, v any) { c.Sandbox = v.(string) }},
+		{path: "sandbox", kind: kindEnum, values: []string{"off", "on"}, def: "off", execution: true,
+			doc: "Run the commands of plans in a sandbox. The value at the start of a session holds for all of it. The commands of agents run in a sandbox always, unless their server is started without.", set: func(c *Config, v any) { c.Sandbox = v.(string) }},
 	}
 }
 
@@ -165,9 +164,6 @@ func (k key) parse(text, home string) (parsed, error) {
 	case kindEnum:
 		if slices.Contains(k.values, text) {
 			return parsed{text, text}, nil
-		}
-		if k.path == "sandbox" && text == "on" {
-			return parsed{}, errors.New("cannot be on, because acode does not run agents yet")
 		}
 		return parsed{}, wrong
 	case kindBool:

@@ -95,7 +95,11 @@ func (b *branch) request(ctx context.Context, it *session.Item, r *session.Run) 
 	if err != nil {
 		return session.CommandRequest{}, err
 	}
-	env := b.Inputs.Environ(b.Environ, b.Secrets)
+	box, err := b.box(r)
+	if err != nil {
+		return session.CommandRequest{}, err
+	}
+	env := append(b.Inputs.Environ(box.Environ, b.Secrets), box.Own...)
 	for _, vars := range []map[string]string{values, r.Env} {
 		names := make([]string, 0, len(vars))
 		for name := range vars {
@@ -106,10 +110,23 @@ func (b *branch) request(ctx context.Context, it *session.Item, r *session.Run) 
 			env = append(env, name+"="+vars[name])
 		}
 	}
-	return session.CommandRequest{
+	req := session.CommandRequest{
 		Key: b.key(it, it.Attempt), Epoch: b.epoch, Argv: r.Command(), Workspace: b.workspace, Dir: r.Dir,
 		Env: env, Timeout: r.Timeout, Volatile: r.Volatile, Split: r.Capture != "", TTY: r.TTY,
-	}, nil
+	}
+	if box.Mode != "" {
+		req.Sandbox = &box.Sandbox
+	}
+	return req, nil
+}
+
+// box returns the sandbox of r. Without one, Mode is empty.
+func (b *branch) box(r *session.Run) (Box, error) {
+	how := cmp.Or(r.Sandbox, b.Engine.Sandbox, session.Unconfined)
+	if how == session.Unconfined {
+		return Box{Environ: b.Environ}, nil
+	}
+	return b.Confine(how)
 }
 
 // outcome turns the record of an ended command into a receipt or a question.

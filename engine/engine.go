@@ -39,6 +39,10 @@ type Engine struct {
 	Policy   Policy
 	// Environ is the environment of commands before inputs, captures and the step's own.
 	Environ []string
+	// Sandbox is the confinement of commands that name none; empty means Unconfined.
+	Sandbox session.Confinement
+	// Confine returns the sandbox of commands. It is not called for Unconfined.
+	Confine func(session.Confinement) (Box, error)
 	// Inputs may be nil if none were recorded.
 	Inputs *session.Inputs
 	// Secrets holds the available values of inputs that are not recorded.

@@ -127,6 +127,15 @@ type Looking interface {
 	Stat(ctx context.Context, known []session.FileState) ([]session.FileState, error)
 }
 
+// Box is a sandbox, and what its commands see instead of the whole environment.
+type Box struct {
+	session.Sandbox
+	// Environ is the environment before inputs, captures and the step's own.
+	Environ []string
+	// Own are variables that replace inputs, such as HOME.
+	Own []string
+}
+
 // Commands runs commands under a supervisor that outlives this process. *command.Runner
 // implements it.
 type Commands interface {

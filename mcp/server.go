@@ -49,6 +49,12 @@ type Options struct {
 	// Files and Commands allow changes of files, and commands. Without them the server
 	// only reads.
 	Files, Commands bool
+	// Network lets commands use the network.
+	Network bool
+	// Sandbox is the confinement of commands, and SandboxMode how it is done; both are for
+	// the instructions.
+	Sandbox     session.Confinement
+	SandboxMode string
 	// Patience is how long a call waits for its command; 0 means DefaultPatience.
 	Patience time.Duration
 	// Settle is how long after its answer a call is settled; 0 means DefaultSettle.
@@ -190,6 +196,9 @@ func (o *Options) instructions() string {
 		"- A result that begins with STILL RUNNING has a handle. Use wait_command, command_output or stop_command with it; do not start the command again.\n" +
 		"- OUTCOME UNKNOWN means that the call may have had its effect. Look before you repeat it.\n" +
 		"- Secrets in files and outputs are masked with asterisks. Send a mask as it stands, and acode puts the secret back."
+	if o.Commands {
+		text += "\n- " + o.confined()
+	}
 	if !o.Files || !o.Commands {
 		text += "\n- This server does not allow everything: "
 		switch {
@@ -202,6 +211,23 @@ func (o *Options) instructions() string {
 		}
 	}
 	return text
+}
+
+// confined tells the model the limits of commands.
+func (o *Options) confined() string {
+	if o.Sandbox == session.Unconfined {
+		return "Commands run without a sandbox."
+	}
+	text := "Commands run in a sandbox. They can write in the workspace, in $HOME and in $TMPDIR only; $HOME is a private directory. They can read system directories and toolchains. "
+	switch {
+	case o.Sandbox == session.ConfinedOnline:
+		text += "They can use the network."
+	case o.SandboxMode == "filter":
+		text += "They have no network and can open no sockets."
+	default:
+		text += "They have no network; each command has a loopback interface of its own."
+	}
+	return text + " A command cannot signal processes that an earlier command has left running."
 }
 
 // alive settles the answers that have been out for long enough.

@@ -69,6 +69,7 @@ func story() *chain {
 	c.say(session.CheckpointCreated, session.CheckpointCreatedData{Why: "risk"})
 	c.say(session.ChangesAccepted, session.ChangesAcceptedData{By: "person"})
 	c.say(session.InputsChanged, session.InputsChangedData{Names: []string{"PATH"}})
+	c.say(session.PowersGranted, session.PowersGrantedData{Sandbox: session.Unconfined, By: "flag"})
 	c.call("n1", session.OperationCompleted)
 	c.call("n2", session.OperationFailed)
 	c.call("n3", session.OperationFailed, session.OperationCompleted)

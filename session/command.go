@@ -27,6 +27,46 @@ type CommandRequest struct {
 	Split bool `json:"split,omitempty"`
 	// TTY runs the command on a pseudo-terminal. It excludes Split.
 	TTY bool `json:"tty,omitempty"`
+	// Sandbox confines the command; nil does not.
+	Sandbox *Sandbox `json:"sandbox,omitempty"`
+}
+
+// Sandbox says what a confined command may do. Its paths are absolute.
+type Sandbox struct {
+	// Mode is the means of this system.
+	Mode string `json:"mode"`
+	// Workspace, Home and Tmp are the directories that the command may write below.
+	Workspace string `json:"workspace"`
+	Home      string `json:"home"`
+	Tmp       string `json:"tmp"`
+	// Read lists further directories and files that the command may read and execute.
+	Read []string `json:"read"`
+	// Network lets the command use the network of this machine.
+	Network bool `json:"network,omitempty"`
+}
+
+// Confinement says whether a command runs in a sandbox.
+type Confinement string
+
+// The confinements of a command.
+const (
+	// Unconfined runs the command with the rights of acode itself.
+	Unconfined Confinement = "off"
+	// Confined runs the command in a sandbox without a network.
+	Confined Confinement = "on"
+	// ConfinedOnline runs the command in a sandbox with the network of this machine.
+	ConfinedOnline Confinement = "network"
+)
+
+// Confinement returns the confinement of req.
+func (req CommandRequest) Confinement() Confinement {
+	switch {
+	case req.Sandbox == nil:
+		return Unconfined
+	case req.Sandbox.Network:
+		return ConfinedOnline
+	}
+	return Confined
 }
 
 // CommandState is the state of a command according to its record.

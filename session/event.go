@@ -24,6 +24,8 @@ const (
 	ChangesAccepted EventType = "ChangesAccepted"
 	// InputsChanged records that a person replaced the inputs by the present environment.
 	InputsChanged EventType = "InputsChanged"
+	// PowersGranted records that a person gave an agent more than the least powers.
+	PowersGranted EventType = "PowersGranted"
 	// StepStarted is the intent of an attempt.
 	StepStarted EventType = "StepStarted"
 	// StepCompleted is the receipt of an attempt that succeeded.
@@ -48,7 +50,7 @@ const (
 
 // EventTypes lists every type, for schemas and exhaustive tests.
 var EventTypes = []EventType{
-	SessionCreated, StateChanged, ExecutionAcquired, ChangesAccepted, InputsChanged, StepStarted, StepCompleted,
+	SessionCreated, StateChanged, ExecutionAcquired, ChangesAccepted, InputsChanged, PowersGranted, StepStarted, StepCompleted,
 	StepFailedEvent, StepUnknown, OperationStarted, OperationCompleted, OperationFailed, OperationUnknown, OperationsSettled,
 	ApprovalRequested, ApprovalGranted, ApprovalDenied, CheckpointCreated,
 }
@@ -253,6 +255,15 @@ type ChangesAcceptedData struct {
 	// By is "person", "policy" or "flag".
 	By    string      `json:"by"`
 	Files []FileState `json:"files"`
+}
+
+// PowersGrantedData says what the commands of an agent may do from here on, in this
+// execution of the session.
+type PowersGrantedData struct {
+	// Sandbox is Unconfined or ConfinedOnline.
+	Sandbox Confinement `json:"sandbox"`
+	// By is "flag".
+	By string `json:"by"`
 }
 
 // InputsChangedData replaces the inputs by the present environment.

@@ -16,7 +16,7 @@ import (
 func payloads() map[session.EventType]any {
 	return map[session.EventType]any{
 		session.SessionCreated: &session.SessionCreatedData{}, session.StateChanged: &session.StateChangedData{},
-		session.ExecutionAcquired: &session.ExecutionAcquiredData{}, session.ChangesAccepted: &session.ChangesAcceptedData{}, session.InputsChanged: &session.InputsChangedData{},
+		session.ExecutionAcquired: &session.ExecutionAcquiredData{}, session.ChangesAccepted: &session.ChangesAcceptedData{}, session.InputsChanged: &session.InputsChangedData{}, session.PowersGranted: &session.PowersGrantedData{},
 		session.StepStarted: &session.StepStartedData{}, session.StepCompleted: &session.StepCompletedData{},
 		session.StepFailedEvent: &session.StepFailedData{}, session.StepUnknown: &session.StepUnknownData{},
 		session.OperationStarted: &session.OperationStartedData{}, session.OperationCompleted: &session.OperationCompletedData{},

@@ -153,6 +153,9 @@ type Run struct {
 	Exclusive bool `json:"exclusive,omitempty"`
 	// TTY runs the command on a pseudo-terminal. It excludes Capture.
 	TTY bool `json:"tty,omitempty"`
+	// Sandbox is set for the command of an agent. If it is empty, the configuration at the
+	// start of the session decides.
+	Sandbox Confinement `json:"sandbox,omitempty"`
 }
 
 // Command returns the argument vector that acode executes.
@@ -169,7 +172,7 @@ func (r Run) Command() []string {
 // Asking returns the check of r as a command. It runs without -e, so its last command
 // decides.
 func (r Run) Asking() *Run {
-	return &Run{Argv: []string{"/bin/sh", "-c", r.Check}, Dir: r.Dir, Env: r.Env, Timeout: r.Timeout, Volatile: true}
+	return &Run{Argv: []string{"/bin/sh", "-c", r.Check}, Dir: r.Dir, Env: r.Env, Timeout: r.Timeout, Volatile: true, Sandbox: r.Sandbox}
 }
 
 // Foresee describes how an unknown outcome of r is decided. Its check comes first, then

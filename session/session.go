@@ -192,6 +192,8 @@ func (s *Session) apply(e Event, data any) (Delta, error) {
 			s.Inputs = d.Inputs.Hash
 			return Delta{}, nil
 		})
+	case PowersGranted, CheckpointCreated:
+		return Delta{}, nil
 	case StepStarted, OperationStarted:
 		return applyAs(e, data, s.started)
 	case StepCompleted, OperationCompleted:
@@ -208,8 +210,6 @@ func (s *Session) apply(e Event, data any) (Delta, error) {
 		return applyAs(e, data, s.granted)
 	case ApprovalDenied:
 		return applyAs(e, data, s.denied)
-	case CheckpointCreated:
-		return Delta{}, nil
 	}
 	return Delta{}, &Error{Code: ErrNewer, Message: fmt.Sprintf("this acode does not know events of type %q", e.Type), Place: fmt.Sprintf("seq %d", e.Seq)}
 }

@@ -25,6 +25,7 @@ const conversationVariable = "ACODE_CONVERSATION"
 type serving struct {
 	tools, fresh     bool
 	allow            []string
+	sandbox          string
 	conversation     string
 	patience, settle time.Duration
 }
@@ -40,13 +41,18 @@ continues, it gets the records of the calls whose answers it lost, and no call h
 effect twice.
 
 The workspace is the directory of -C. Without -C it is the only root of the client, or
-else the current directory. The server only reads, unless --allow says more.`,
+else the current directory. The server only reads, unless --allow says more.
+
+Commands run in a sandbox: they change files of the workspace only, and cannot read your
+home directory. Without --allow network they reach no network. docs/threats.md says what
+the sandbox promises, and acode doctor what this machine enforces.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return p.serve(cmd.Context(), f) },
 	}
 	fl := c.Flags()
 	fl.BoolVar(&f.tools, "tools", false, "serve files and commands")
-	fl.StringSliceVar(&f.allow, "allow", nil, "allow changes: `files,commands`")
+	fl.StringSliceVar(&f.allow, "allow", nil, "allow `files,commands,network`")
+	fl.StringVar(&f.sandbox, "sandbox", "on", "`off` runs commands with all your rights; this is recorded")
 	fl.StringVar(&f.conversation, "conversation", "", "the client's own `id` of its conversation (default $"+conversationVariable+")")
 	fl.BoolVar(&f.fresh, "new", false, "begin another session")
 	fl.DurationVar(&f.patience, "patience", mcp.DefaultPatience, "wait this long for a command before its handle is returned")
@@ -66,9 +72,23 @@ func (f serving) options() (o mcp.Options, err error) {
 			o.Files = true
 		case "commands":
 			o.Commands = true
+		case "network":
+			o.Network = true
 		default:
-			return o, refused("--allow="+power+" is not known", "use --allow files, --allow commands, or --allow files,commands")
+			return o, refused("--allow="+power+" is not known", "use a list of files, commands and network")
 		}
+	}
+	switch {
+	case f.sandbox != "on" && f.sandbox != "off":
+		return o, refused("--sandbox="+f.sandbox+" is not known", "use --sandbox=on or --sandbox=off")
+	case o.Network && !o.Commands:
+		return o, refused("--allow=network is only for commands", "add commands to --allow")
+	case f.sandbox == "off":
+		o.Sandbox = session.Unconfined
+	case o.Network:
+		o.Sandbox = session.ConfinedOnline
+	default:
+		o.Sandbox = session.Confined
 	}
 	if f.patience <= 0 || f.settle <= 0 {
 		return o, refused("--patience and --settle must be above 0", "leave them out for the defaults")
@@ -94,7 +114,12 @@ func (p *program) serve(parent context.Context, f serving) error {
 	if err != nil {
 		return err
 	}
-	setup.Supervisor, setup.KeepLog = supervisor, true
+	setup.Supervisor, setup.KeepLog, setup.Agent = supervisor, true, o.Sandbox
+	if o.Commands && o.Sandbox != session.Unconfined {
+		if o.SandboxMode, err = setup.SandboxMode(); err != nil {
+			return err
+		}
+	}
 	if o.Here, err = os.Getwd(); err != nil {
 		return err
 	}

@@ -14,8 +14,10 @@ func Packages() map[string][]string {
 		// how a shell reads a text,
 		"shell": {},
 
-		// and the process that a pid means.
+		// the process that a pid means,
 		"process": {},
+		// and the confinement of commands.
+		"sandbox": {},
 
 		// Use cases declare small interfaces and import no adapter.
 		"engine": {"session", "redact"},
@@ -28,7 +30,7 @@ func Packages() map[string][]string {
 		"remote":           {"session", "redact", "migrations"},
 		"lock":             {"session", "redact", "process"},
 		"workspace":        {"session", "redact", "subtree"},
-		"provider/command": {"session", "redact", "subtree", "process"},
+		"provider/command": {"session", "redact", "subtree", "process", "sandbox"},
 		"migrations":       {},
 
 		// Packages that serve the command line.
@@ -40,7 +42,7 @@ func Packages() map[string][]string {
 		// app wires use cases to adapters for every door. It does not import outbox and
 		// remote: programs that link app then start quickly, without PostgreSQL's driver
 		// and metrics.
-		"app": {"session", "redact", "shell", "config", "engine", "resume", "local", "lock", "workspace", "provider/command"},
+		"app": {"session", "redact", "shell", "config", "engine", "resume", "local", "lock", "workspace", "provider/command", "sandbox"},
 
 		// Doors, and the package that writes their answers, import neither use cases nor
 		// adapters.
@@ -116,7 +118,7 @@ func Modules() map[string][]string {
 		"golang.org/x/term":                  {"terminal", "cli"},
 		"github.com/spf13/cobra":             {"cli"},
 		"github.com/spf13/pflag":             {"cli"},
-		"golang.org/x/sys":                   {"local", "lock", "workspace", "provider", "subtree", "process", "mcp", "internal"},
+		"golang.org/x/sys":                   {"local", "lock", "workspace", "provider", "subtree", "process", "sandbox", "mcp", "internal"},
 		"mvdan.cc/sh/v3":                     {"shell"},
 
 		"github.com/modelcontextprotocol/go-sdk": {"mcp"},

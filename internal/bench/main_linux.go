@@ -17,6 +17,8 @@ func main() {
 	ctx := context.Background()
 	var err error
 	switch {
+	case len(os.Args) > 1 && os.Args[1] == app.StageCommand:
+		os.Exit(app.Confined(os.Args[2:]))
 	case len(os.Args) > 1 && os.Args[1] == operateSwitch:
 		err = operateChild(ctx, os.Args[2:])
 	case len(os.Args) > 1 && os.Args[1] == app.SuperviseCommand:

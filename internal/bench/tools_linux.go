@@ -74,7 +74,7 @@ func newAgent(ctx context.Context, dir string) (a agent, err error) {
 	if err != nil {
 		return a, err
 	}
-	a.site, err = app.Open(ctx, app.Setup{Settings: settings, Load: load, Workspace: a.workspace(), Redactor: redact.New(nil), Command: "bench", Now: now, Getenv: getenv})
+	a.site, err = app.Open(ctx, app.Setup{Settings: settings, Load: load, Workspace: a.workspace(), Redactor: redact.New(nil), Command: "bench", Agent: session.Unconfined, Now: now, Getenv: getenv})
 	if err != nil {
 		return a, err
 	}

@@ -210,7 +210,7 @@ func (g *generator) legal() []action {
 	if g.m.Epoch == 0 {
 		return as
 	}
-	as = append(as, action{"accept changes", g.acceptChanges}, action{"change inputs", g.changeInputs}, action{"checkpoint", g.checkpoint})
+	as = append(as, action{"accept changes", g.acceptChanges}, action{"change inputs", g.changeInputs}, action{"grant powers", g.grantPowers}, action{"checkpoint", g.checkpoint})
 	for _, s := range g.steps {
 		as = append(as, g.legalFor(s)...)
 	}
@@ -312,6 +312,10 @@ func (g *generator) acceptChanges() {
 func (g *generator) changeInputs() {
 	g.m.Inputs = hash(rapid.SampledFrom([]string{"inputs", "others"}).Draw(g.t, "inputs"))
 	g.add(session.InputsChanged, "user", session.InputsChangedData{Inputs: session.BlobRef{Hash: g.m.Inputs, Bytes: 6}, Names: []string{"A"}})
+}
+
+func (g *generator) grantPowers() {
+	g.add(session.PowersGranted, "user", session.PowersGrantedData{Sandbox: session.Unconfined, By: "flag"})
 }
 
 func (g *generator) checkpoint() {

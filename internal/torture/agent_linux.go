@@ -78,7 +78,7 @@ func (t *agentTrial) environ() []string {
 // process is that of a new call, and the first one of the next process repeats it.
 func (t *agentTrial) configure(n int) error {
 	c := scripted.Config{
-		Server:    []string{t.acode, "mcp", "--tools", "--allow", "files,commands", "--conversation", "script", "--settle", agentSettle.String(), "--patience", agentPatience.String()}, // without a sandbox, so that only kills decide
+		Server:    []string{t.acode, "mcp", "--tools", "--allow", "files,commands", "--sandbox=off", "--conversation", "script", "--settle", agentSettle.String(), "--patience", agentPatience.String()}, // without a sandbox, so that only kills decide
 		Workspace: t.workspace(), Forget: t.forget, Cut: t.cut, Nth: 1 + n%2, Settle: agentSettle,
 	}
 	raw, err := json.Marshal(c)

@@ -57,6 +57,8 @@ type header struct {
 type startBlock struct {
 	Leader    process.ID `json:"leader"`
 	StartedUS int64      `json:"started_us"`
+	// Sandbox names what the kernel enforces for the command; empty for nothing.
+	Sandbox string `json:"sandbox,omitempty"`
 }
 
 // leftover is a descendant that outlived its leader. Its command line stays off the disk:

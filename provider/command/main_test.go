@@ -22,6 +22,7 @@ import (
 
 	"github.com/acode-dev/acode/internal/crash"
 	"github.com/acode-dev/acode/provider/command"
+	"github.com/acode-dev/acode/sandbox"
 	"github.com/acode-dev/acode/session"
 )
 
@@ -36,6 +37,9 @@ const (
 // TestMain lets the test binary be the supervisor, and a client that can be killed.
 func TestMain(m *testing.M) {
 	crash.LauncherMain()
+	if len(os.Args) > 1 && os.Args[1] == sandbox.Stage {
+		os.Exit(sandbox.Enter(os.Args[2:]))
+	}
 	if len(os.Args) > 3 && os.Args[1] == onTerminal {
 		os.Exit(command.OnTerminal(os.Args[2], os.Args[3:]))
 	}

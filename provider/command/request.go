@@ -20,12 +20,14 @@ import (
 const keyVariable = "ACODE_IDEMPOTENCY_KEY"
 
 // digest covers the parts of a request that stay the same across a resume. The
-// environment, the epoch and the place of the workspace may differ.
+// environment, the epoch, the place of the workspace and the paths of the sandbox may
+// differ.
 func digest(req session.CommandRequest) string {
 	b, err := json.Marshal(struct {
 		Key, Dir string
 		Argv     []string
-	}{req.Key, req.Dir, req.Argv})
+		Sandbox  session.Confinement
+	}{req.Key, req.Dir, req.Argv, req.Confinement()})
 	if err != nil {
 		// strings always encode
 		panic(err)

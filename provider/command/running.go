@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/acode-dev/acode/process"
+	"github.com/acode-dev/acode/sandbox"
 	"github.com/acode-dev/acode/session"
 )
 
@@ -35,6 +36,8 @@ type running struct {
 	outs    outputs
 	place   place
 	leader  int
+	// report holds why a confined command could not be started; nil for other commands.
+	report *os.File
 	// status receives the status of the leader when it was reaped.
 	status chan unix.WaitStatus
 
@@ -221,6 +224,9 @@ func (s *supervisor) fork(c *running, lock *os.File) error {
 	defer func() { _ = null.Close() }()
 	stdout, stderr := c.outs.ends()
 	argv := c.req.Argv
+	if c.req.Sandbox != nil && lookErr == nil {
+		file, argv, lookErr = confined(c.req, file)
+	}
 	if c.req.TTY && lookErr == nil {
 		file, argv, lookErr = s.onTerminal(file, argv)
 		// messages of this program's runtime are not output of the command
@@ -235,6 +241,20 @@ func (s *supervisor) fork(c *running, lock *os.File) error {
 	if lock != nil {
 		files = append(files, lock.Fd())
 	}
+	attr := &syscall.SysProcAttr{Setsid: true}
+	if c.reports() {
+		report, err := c.openReport()
+		if err != nil {
+			return err
+		}
+		// only the command holds it then
+		defer func() { _ = report.Close() }()
+		for len(files) < reportFD {
+			files = append(files, ^uintptr(0))
+		}
+		files = append(files, report.Fd())
+		attr = sandbox.Profile(*c.req.Sandbox).Attributes(*attr)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running[c.req.Key], s.keys[c.req.Key] = c, true
@@ -244,7 +264,7 @@ func (s *supervisor) fork(c *running, lock *os.File) error {
 	s.cfg.hook("forking")
 	dir := pathOf(c.place.dir, c.req.Workspace+"/"+c.req.Dir)
 	pid, err := syscall.ForkExec(file, argv, &syscall.ProcAttr{
-		Dir: dir, Env: env, Files: files, Sys: &syscall.SysProcAttr{Setsid: true},
+		Dir: dir, Env: env, Files: files, Sys: attr,
 	})
 	if errors.Is(err, unix.ENOENT) && isThere(dir, file) {
 		return errors.New("its interpreter, which the first line or the loader names, does not exist")
@@ -261,6 +281,9 @@ func (s *supervisor) fork(c *running, lock *os.File) error {
 		id = process.ID{PID: pid, Boot: s.self.Boot, NS: s.self.NS}
 	}
 	c.started = &startBlock{Leader: id, StartedUS: s.cfg.Now().UnixMicro()}
+	if c.req.Sandbox != nil {
+		c.started.Sandbox = sandbox.Profile(*c.req.Sandbox).Enforced()
+	}
 	// without the start block only the record of a killed supervisor is less exact
 	_ = writeStart(c.claim.w, c.req.Key, *c.started)
 	return nil
@@ -406,6 +429,9 @@ func (s *supervisor) outcome(c *running, ws unix.WaitStatus) exitBlock {
 	c.over = true
 	asked := c.asked
 	c.mu.Unlock()
+	if err := c.startFailure(); err != nil {
+		return exitBlock{Exit: -1, StartError: err.Error(), Starved: unstartable(err)}
+	}
 	e := exitBlock{Exit: ws.ExitStatus()}
 	if ws.Signaled() {
 		// real-time signals have no name
@@ -497,6 +523,9 @@ func (s *supervisor) finish(c *running, e exitBlock) {
 	s.cfg.hook("unlocked")
 	c.outs.close()
 	c.place.close()
+	if c.report != nil {
+		_ = c.report.Close()
+	}
 	s.releaseLock()
 	s.mu.Lock()
 	delete(s.running, c.req.Key)

@@ -390,6 +390,10 @@ func (s *supervisor) reap() {
 		if err != nil || pid <= 0 {
 			return
 		}
+		if !ws.Exited() && !ws.Signaled() {
+			// a command that made this process its tracer has only stopped
+			continue
+		}
 		delete(s.released, pid)
 		if c := s.leaders[pid]; c != nil {
 			delete(s.leaders, pid)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
+
+	"github.com/acode-dev/acode/sandbox"
 )
 
 const (
@@ -48,7 +50,7 @@ func OnTerminal(file string, argv []string) int {
 		env = append(env, "TERM="+terminalType)
 	}
 	end := far.Fd()
-	pid, err := syscall.ForkExec(file, argv, &syscall.ProcAttr{Env: env, Files: []uintptr{end, end, end}})
+	pid, err := syscall.ForkExec(file, argv, &syscall.ProcAttr{Env: env, Files: []uintptr{end, end, end}, Sys: sandbox.StageAttributes(argv)})
 	if err != nil {
 		return refuse(err)
 	}

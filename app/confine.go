@@ -1,0 +1,100 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/acode-dev/acode/config"
+	"github.com/acode-dev/acode/engine"
+	"github.com/acode-dev/acode/sandbox"
+	"github.com/acode-dev/acode/session"
+)
+
+// SandboxMode returns how this system confines commands. It returns ErrConfig if it
+// cannot.
+func (s *Setup) SandboxMode() (string, error) {
+	executable := s.Supervisor
+	if executable == "" {
+		var err error
+		if executable, err = os.Executable(); err != nil {
+			return "", fmt.Errorf("find this program: %w", err)
+		}
+	}
+	mode, err := sandbox.Mode(executable)
+	if err != nil {
+		return "", &session.Error{Code: session.ErrConfig, Message: "this system cannot confine commands; nothing was changed", Cause: err,
+			Next: session.Then("without a sandbox, commands have all your rights; to see what is missing", session.MoveDoctor, "")}
+	}
+	return mode, nil
+}
+
+// confines returns a function that makes the sandboxes of the session.
+func (w *work) confines() func(session.Confinement) (engine.Box, error) {
+	mode := sync.OnceValues(w.SandboxMode)
+	return func(how session.Confinement) (engine.Box, error) {
+		m, err := mode()
+		if err != nil {
+			return engine.Box{}, err
+		}
+		return w.box(m, how == session.ConfinedOnline)
+	}
+}
+
+// box returns a sandbox for commands in the workspace.
+func (s *Setup) box(mode string, network bool) (engine.Box, error) {
+	if within(s.Workspace, resolved(s.home())) {
+		return engine.Box{}, &session.Error{Code: session.ErrConfig, Message: "the store lies inside the workspace, so commands cannot be kept from it; the command was not started", Place: s.home(),
+			Next: session.Words("set ACODE_HOME to a directory outside " + s.Workspace)}
+	}
+	p, place := s.Profile(mode, network)
+	for _, dir := range []string{p.Home, p.Tmp} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return engine.Box{}, &session.Error{Code: session.ErrStoreIO, Message: "the private directories of commands cannot be made; the command was not started", Place: dir, Cause: err}
+		}
+	}
+	isThere := func(dir string) bool { _, err := os.Stat(dir); return err == nil }
+	return engine.Box{Sandbox: session.Sandbox(p), Environ: place.Environ(os.Environ()), Own: place.Own(p, isThere)}, nil
+}
+
+// Profile returns what confined commands of the workspace may do.
+func (s *Setup) Profile(mode string, network bool) (sandbox.Profile, sandbox.Place) {
+	sum := sha256.Sum256([]byte(s.Workspace))
+	state := resolved(s.home())
+	dir := filepath.Join(state, "sandbox", hex.EncodeToString(sum[:8]))
+	place := sandbox.Place{Getenv: os.Getenv, Home: resolved(config.UserDir(os.Getenv)), State: state, Network: network}
+	return sandbox.Profile{
+		Mode: mode, Workspace: s.Workspace, Home: filepath.Join(dir, "home"), Tmp: filepath.Join(dir, "tmp"), Read: place.Readable(), Network: network,
+	}, place
+}
+
+// confinement returns the confinement of the plan's own commands. The configuration at
+// the start of the session holds for all of it.
+func (w *work) confinement(ctx context.Context) session.Confinement {
+	if w.fresh {
+		return session.Confinement(w.Settings.Config.Sandbox)
+	}
+	var keys map[string]string
+	if json.Unmarshal([]byte(w.beginning(ctx).Config), &keys) != nil || keys["sandbox"] == "" {
+		return session.Confinement(w.Settings.Config.Sandbox)
+	}
+	return session.Confinement(keys["sandbox"])
+}
+
+// agent returns the confinement of the commands of an agent.
+func (s *Setup) agent() session.Confinement { return cmp.Or(s.Agent, session.Confined) }
+
+// granted returns the event that an agent has more than the least powers, if it has.
+func (s *Setup) granted() []session.Draft {
+	how := s.agent()
+	if how == session.Confined {
+		return nil
+	}
+	return []session.Draft{{Type: session.PowersGranted, Actor: "user", Data: session.PowersGrantedData{Sandbox: how, By: "flag"}}}
+}
