@@ -66,6 +66,8 @@ func (i *Invocation) otherCommands() []*cobra.Command {
 		{syncProgram, "metrics", "Print the metrics that the store can show"},
 		{syncProgram, "admin", "Administer the server: migrate, devices, verify, prune"},
 		{agentProgram, "mcp", "Serve files and commands to an agent over the Model Context Protocol"},
+		{agentProgram, "install", "Add acode's tools to the configuration of an agent"},
+		{agentProgram, "uninstall", "Remove acode's tools from the configuration of an agent"},
 	} {
 		out = append(out, &cobra.Command{Use: c.name, Short: c.short, DisableFlagParsing: true, Annotations: map[string]string{programKey: c.program},
 			RunE: func(*cobra.Command, []string) error { return i.handOver(c.program) },

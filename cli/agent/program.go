@@ -14,7 +14,7 @@ import (
 func Main(ctx context.Context, args []string) int {
 	return cli.Run(ctx, args, func(i *cli.Invocation) []*cobra.Command {
 		p := &program{Invocation: i}
-		return []*cobra.Command{p.mcpCommand()}
+		return []*cobra.Command{p.mcpCommand(), p.installCommand(), p.uninstallCommand()}
 	})
 }
 

@@ -54,8 +54,9 @@ func Packages() map[string][]string {
 		// must not link: a source of this store, the syncer and the server.
 		"cli/sync": {"app", "cli", "session", "local", "outbox", "remote", "terminal"},
 
-		// The commands of acode-agent.
-		"cli/agent": {"app", "cli", "mcp", "session"},
+		// The commands of acode-agent, and the configuration files of agents.
+		"cli/agent":   {"app", "cli", "cli/install", "mcp", "session", "terminal"},
+		"cli/install": {"session"},
 
 		// Programs: main functions.
 		"cmd/acode":       {"cli"},
@@ -113,7 +114,8 @@ func Modules() map[string][]string {
 		"github.com/zalando/go-keyring":      {"local"},
 		"github.com/gofrs/flock":             {"lock"},
 		"go.yaml.in/yaml/v4":                 {"strictyaml"},
-		"github.com/aymanbagabas/go-udiff":   {"workspace"},
+		"github.com/aymanbagabas/go-udiff":   {"workspace", "cli/install"},
+		"github.com/pelletier/go-toml/v2":    {"cli/install"},
 		"github.com/dustin/go-humanize":      {"terminal", "cli/sync"},
 		"golang.org/x/term":                  {"terminal", "cli"},
 		"github.com/spf13/cobra":             {"cli"},
