@@ -39,6 +39,52 @@ func connect(t *testing.T, dir string) connected {
 	return connected{c, t, site}
 }
 
+// A conversation with an id has one connection at a time, also before its first call. An
+// agent that comes back waits for the server that its killed process left behind.
+func TestConversationHasOneConnection(t *testing.T) {
+	setup, err := setupForTest(newWorkspace(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(wait bool) (*Calls, error) {
+		now := time.Now()
+		setup.Now = func() time.Time {
+			if !wait {
+				now = now.Add(handoverByID)
+			}
+			return now
+		}
+		site, err := Open(context.Background(), setup)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = site.Close() })
+		return site.Converse(context.Background(), Agent{Client: "test", Conversation: "one"}, false)
+	}
+	first, err := open(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refused *session.Error
+	if _, err := open(false); !errors.As(err, &refused) || refused.Code != session.ErrLocked || !refused.Retryable {
+		t.Fatalf("a second connection: got %v, want a refusal that can be retried", err)
+	}
+	second := make(chan error, 1)
+	go func() {
+		c, err := open(true)
+		if err == nil {
+			err = c.Close()
+		}
+		second <- err
+	}()
+	if err := first.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-second; err != nil {
+		t.Errorf("a connection after the first one: %v", err)
+	}
+}
+
 func (c connected) close() {
 	c.t.Helper()
 	if err := errors.Join(c.Close(), c.site.Close()); err != nil {

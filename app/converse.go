@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,6 +40,8 @@ type Calls struct {
 
 	// names this process in the locks
 	self lock.Holder
+	// held as long as the agent is connected; nil without an id of the conversation
+	only *lock.Lock
 
 	// held while a call begins or ends; guards the next three fields
 	turn sync.Mutex
@@ -98,7 +102,9 @@ func (s *Site) Converse(ctx context.Context, of Agent, fresh bool) (*Calls, erro
 	c := &Calls{site: s, of: of, root: root, self: self, known: map[session.StepID]*running{}, settled: map[session.StepID]bool{}}
 	c.ctx, c.end = context.WithCancel(context.WithoutCancel(ctx))
 	if !fresh {
-		err = c.find(ctx)
+		if err = c.alone(ctx); err == nil {
+			err = c.find(ctx)
+		}
 	}
 	if err == nil && c.id != "" {
 		err = c.readMarks()
@@ -146,15 +152,24 @@ func (c *Calls) find(ctx context.Context) error {
 }
 
 // handover is how long a new connection waits for the end of an earlier one, whose agent
-// may just have been killed.
-const handover = time.Second
+// may just have been killed. Without an id of the conversation, the earlier connection may
+// also be one of another agent. With an id it is not, so the wait is longer.
+const (
+	handover     = time.Second
+	handoverByID = 10 * time.Second
+)
 
 // takeOver is connect, but waits a moment for a connection that ends.
 func (c *Calls) takeOver(ctx context.Context, id session.ID) (*lock.Lock, error) {
-	for until := c.site.Now().Add(handover); ; {
-		live, err := c.connect(id)
+	return c.persist(ctx, handover, func() (*lock.Lock, error) { return c.connect(id) })
+}
+
+// persist tries to acquire a lock for some time.
+func (c *Calls) persist(ctx context.Context, most time.Duration, try func() (*lock.Lock, error)) (*lock.Lock, error) {
+	for until := c.site.Now().Add(most); ; {
+		l, err := try()
 		if !errors.Is(err, session.ErrLocked) || !c.site.Now().Before(until) {
-			return live, err
+			return l, err
 		}
 		select {
 		case <-ctx.Done():
@@ -162,6 +177,26 @@ func (c *Calls) takeOver(ctx context.Context, id session.ID) (*lock.Lock, error)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+// alone makes this the only connection of a conversation with an id. A second one would
+// make a session of its own, and carry out again what the first one did.
+func (c *Calls) alone(ctx context.Context) (err error) {
+	if c.of.Conversation == "" {
+		return nil
+	}
+	c.only, err = c.persist(ctx, handoverByID, func() (*lock.Lock, error) { return acquire(c.site.conversationFile(c.of), c.self) })
+	if errors.Is(err, session.ErrLocked) {
+		return &session.Error{Code: session.ErrLocked, Message: "another connection has this conversation; nothing was changed", Cause: err, Retryable: true,
+			Next: session.Words("end the other agent that continued the same conversation, then make the call again")}
+	}
+	return err
+}
+
+// conversationFile is the lock file of the connection that has a conversation with an id.
+func (s *Setup) conversationFile(of Agent) string {
+	sum := sha256.Sum256([]byte(of.Client + "\x00" + of.Conversation + "\x00" + s.Workspace))
+	return filepath.Join(s.home(), "locks", "conversation-"+hex.EncodeToString(sum[:8]))
 }
 
 // connect marks a session as that of a live connection.
@@ -497,8 +532,10 @@ func (c *Calls) Close() error {
 	c.flush()
 	c.leave()
 	errs := []error{c.root.Close()}
-	if c.live != nil {
-		errs = append(errs, c.live.Release())
+	for _, l := range []*lock.Lock{c.live, c.only} {
+		if l != nil {
+			errs = append(errs, l.Release())
+		}
 	}
 	return errors.Join(errs...)
 }
