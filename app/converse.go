@@ -152,8 +152,8 @@ func (c *Calls) find(ctx context.Context) error {
 }
 
 // handover is how long a new connection waits for the end of an earlier one, whose agent
-// may just have been killed. Without an id of the conversation, the earlier connection may
-// also be one of another agent. With an id it is not, so the wait is longer.
+// may just have been killed. Without an id of the conversation, the earlier connection
+// may also be one of another agent. With an id it is not, so the wait is longer.
 const (
 	handover     = time.Second
 	handoverByID = 10 * time.Second

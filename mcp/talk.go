@@ -21,8 +21,8 @@ type talk struct {
 	owed *Owed
 	// named has the calls with a name, for those who make the same call.
 	named map[string]*flight
-	// toldAt is when the first told answer was written; zero before.
-	toldAt time.Time
+	// telling is the first told answer; nil before it is made.
+	telling *telling
 	// tick settles the answers of a connection that stays open.
 	tick *time.Timer
 	// gone reports whether the client is gone. The server may not have noticed.
@@ -35,6 +35,12 @@ type flight struct {
 	// op and err are set before done is closed.
 	op  session.StepID
 	err error
+}
+
+// telling is a told answer.
+type telling struct {
+	made    time.Time
+	written chan struct{}
 }
 
 func newTalk(ctx context.Context, c Conversation, o *Options, workspace string, byID bool) (*talk, error) {
@@ -82,9 +88,15 @@ func (t *talk) close(inOrder bool) error {
 // decide asks the rule about a call, after it heard which earlier calls ended meanwhile.
 func (t *talk) decide(r Request) (v Verdict, f *flight, err error) {
 	t.mu.Lock()
-	running := t.owed.Running()
-	r.Before = t.toldAt.IsZero() || t.options.Now().Sub(t.toldAt) < t.options.Message
+	running, telling := t.owed.Running(), t.telling
 	t.mu.Unlock()
+	if r.Before = telling == nil || t.options.Now().Sub(telling.made) < t.options.Message; !r.Before {
+		select {
+		case <-telling.written:
+		case <-t.ctx.Done():
+			return v, nil, t.ctx.Err()
+		}
+	}
 	ended := map[session.StepID]int64{}
 	for _, op := range running {
 		a, err := t.Answered(t.ctx, op)
@@ -137,16 +149,22 @@ func (t *talk) gives(ops []session.StepID) func() {
 	}
 }
 
-// tells is gives for a told answer.
+// tells is gives for a told answer that is to be written now.
 func (t *talk) tells(ops []session.StepID) func() {
-	written := t.gives(ops)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	first := t.telling == nil
+	if first {
+		t.telling = &telling{made: t.options.Now(), written: make(chan struct{})}
+	}
+	telling, written := t.telling, t.gives(ops)
 	return func() {
-		written()
 		t.mu.Lock()
-		defer t.mu.Unlock()
 		t.owed.Told()
-		if t.toldAt.IsZero() {
-			t.toldAt = t.options.Now()
+		t.mu.Unlock()
+		written()
+		if first {
+			close(telling.written)
 		}
 	}
 }
