@@ -95,7 +95,7 @@ func claimWithoutTask() []edit {
 	return []edit{
 		{"provider/command/claim.go", "	sum := sha256.Sum256([]byte(key))\n",
 			"	first, rest, _ := bytes.Cut([]byte(key), []byte{'/'})\n	sum := sha256.Sum256(append(first[:bytes.LastIndexByte(first, ':')+1:len(first)], rest...))\n"},
-		{"provider/command/request.go", "	}{req.Key, req.Dir, req.Argv})\n", "	}{\"\", req.Dir, req.Argv})\n"},
+		{"provider/command/request.go", "	}{req.Key, req.Dir, req.Argv, req.Confinement()})\n", "	}{\"\", req.Dir, req.Argv, req.Confinement()})\n"},
 		{"provider/command/runner.go", "	if err := unix.Unlink(path); err != nil &&", "	if err := unix.Access(path, unix.F_OK); err != nil &&"},
 	}
 }
