@@ -355,6 +355,26 @@ func (c *client) tool(name string, args map[string]any) (a answer, err error) {
 // dies reports whether the client is to be killed in the present answer.
 func (c *client) dies() bool { return c.Cut > 0 && c.calls == c.Nth }
 
+// cuts is the file with the numbers of bytes after which a client was killed in the
+// middle of an answer.
+const cuts = "cuts"
+
+// diesInside kills the client in the middle of an answer.
+func (c *client) diesInside() {
+	f, err := os.OpenFile(filepath.Join(c.dir, cuts), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, _ = fmt.Fprintln(f, c.read) // a missing line shows in the count
+	}
+	die()
+}
+
+// Cuts returns the numbers of bytes after which a client was killed in the middle of an
+// answer.
+func Cuts(dir string) ([]string, error) {
+	raw, err := os.ReadFile(filepath.Join(dir, cuts))
+	return strings.Fields(string(raw)), err
+}
+
 // die kills the client.
 func die() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // it does not return
@@ -395,7 +415,7 @@ type cut struct {
 func (r *cut) Read(b []byte) (int, error) {
 	if r.c.dies() {
 		if r.c.read >= r.c.Cut {
-			die()
+			r.c.diesInside()
 		}
 		b = b[:min(len(b), r.c.Cut-r.c.read)]
 	}

@@ -42,7 +42,7 @@ func (h *harness) firstAgent(ctx context.Context, points []kill) (found string, 
 		if over {
 			return nil
 		}
-		t := h.newAgent("agent-"+points[i].String(), points[i:i+1], 0, 0)
+		t := h.newAgent("agent-"+points[i].String(), points[i:i+1], 0)
 		if err := t.judged(ctx); err != nil {
 			return err
 		}

@@ -56,9 +56,12 @@ type agentTrial struct {
 	scene.Outcome
 	acode, root string
 	kills       []kill
-	// cut kills each process of the agent after so many bytes of its first or its second
-	// answer; 0 does not.
-	cut    int
+	// longest is the number of bytes of the longest answer. If it is not 0, each process of
+	// the agent is killed in its first or its second answer. The first process is killed
+	// after cut+1 bytes, and each other one a byte later than the one before.
+	longest, cut int
+	// cuts are these numbers of bytes, without kills at the end of an answer.
+	cuts   []string
 	forget time.Duration
 	now    func() time.Time
 	record func(crash.Call)
@@ -77,9 +80,13 @@ func (t *agentTrial) environ() []string {
 // configure writes the configuration of process n of the agent. The second answer of a
 // process is that of a new call, and the first one of the next process repeats it.
 func (t *agentTrial) configure(n int) error {
+	cut := 0
+	if t.longest > 0 {
+		cut = 1 + (t.cut+n)%t.longest
+	}
 	c := scripted.Config{
 		Server:    []string{t.acode, "mcp", "--tools", "--allow", "files,commands", "--sandbox=off", "--conversation", "script", "--settle", agentSettle.String(), "--patience", agentPatience.String()}, // without a sandbox, so that only kills decide
-		Workspace: t.workspace(), Forget: t.forget, Cut: t.cut, Nth: 1 + n%2, Settle: agentSettle,
+		Workspace: t.workspace(), Forget: t.forget, Cut: cut, Nth: 1 + n%2, Settle: agentSettle,
 	}
 	raw, err := json.Marshal(c)
 	if err != nil {
@@ -99,7 +106,7 @@ func (t *agentTrial) run(ctx context.Context) error {
 	tracer := crash.NewTracer()
 	defer tracer.Close()
 	most := maxProcesses
-	if t.cut > 0 {
+	if t.longest > 0 {
 		most = 4 * len(scripted.Script())
 	}
 	for n := range most {
@@ -205,6 +212,9 @@ func (t *agentTrial) finish(ctx context.Context, tracer *crash.Tracer) error {
 	}
 	t.Lost, t.Repeated, t.Uncertain = v.Lost, v.Repeated, v.Unknown
 	t.recovered, t.told = v.Recovered, v.Told
+	if t.longest > 0 {
+		t.cuts, err = scripted.Cuts(t.client())
+	}
 	t.Wrong = append(t.Wrong, v.Wrong...)
-	return nil
+	return err
 }

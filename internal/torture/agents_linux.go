@@ -16,8 +16,8 @@ import (
 )
 
 // newAgent returns one script with its own directory.
-func (h *harness) newAgent(name string, kills []kill, cut int, forget time.Duration) *agentTrial {
-	return &agentTrial{acode: h.acode, root: filepath.Join(h.scratch, name), kills: kills, cut: cut, forget: forget, now: h.now}
+func (h *harness) newAgent(name string, kills []kill, forget time.Duration) *agentTrial {
+	return &agentTrial{acode: h.acode, root: filepath.Join(h.scratch, name), kills: kills, forget: forget, now: h.now}
 }
 
 // judged executes the script. Its directory stays after a breach.
@@ -35,7 +35,7 @@ func (t *agentTrial) judged(ctx context.Context) error {
 // its longest answer.
 func (h *harness) lookAtAgent(ctx context.Context) (s survey, longest int, err error) {
 	s = survey{map[string][]crash.Call{}}
-	t := h.newAgent("agent-survey", nil, 0, 0)
+	t := h.newAgent("agent-survey", nil, 0)
 	t.record = func(c crash.Call) {
 		if c.N > 0 {
 			s[0][c.Role] = append(s[0][c.Role], c)
@@ -56,7 +56,7 @@ func (h *harness) lookAtAgent(ctx context.Context) (s survey, longest int, err e
 
 // idleAgent checks that the judge of agents fails for a program that does nothing.
 func (h *harness) idleAgent(ctx context.Context) error {
-	t := h.newAgent("agent-control", nil, 0, 0)
+	t := h.newAgent("agent-control", nil, 0)
 	t.acode = "/bin/true"
 	err := t.run(ctx)
 	if err == nil && !t.Bad() {
@@ -65,12 +65,19 @@ func (h *harness) idleAgent(ctx context.Context) error {
 	return errors.Join(err, os.RemoveAll(t.root))
 }
 
-// cutsOfAgent divides the number of scripts whose answers are cut. Each of them cuts
-// about 50 answers.
-const cutsOfAgent = 20
+const (
+	// agentPoints is the number of points of each series of an agent, unless all are
+	// wanted.
+	agentPoints = 200
+	// cutsApart is less than the number of kills of a script whose answers are cut, so
+	// that each byte is met in several answers.
+	cutsApart = 25
+	// cutsOfAgent is the number of points for each of these scripts.
+	cutsOfAgent = 5
+)
 
 // agents kills an agent, its server and its supervisor in all ways. n limits the points
-// of each series; 0 means all points, and all bytes of answers.
+// of each series; 0 means agentPoints, or with all all of them.
 func (h *harness) agents(ctx context.Context, n int, all bool) ([]row, error) {
 	s, longest, err := h.lookAtAgent(ctx)
 	if err = errors.Join(err, h.idleAgent(ctx)); err != nil {
@@ -78,6 +85,12 @@ func (h *harness) agents(ctx context.Context, n int, all bool) ([]row, error) {
 	}
 	fmt.Fprintf(h.log, "undisturbed: %d calls of the agent, %d of its server, %d of the supervisor, %d of commands; answers of up to %d bytes\n",
 		s.total(crash.RoleAcode), s.total(roleServer), s.total(crash.RoleSupervisor), s.total(crash.RoleCommand), longest)
+	switch {
+	case all:
+		n = 0
+	case n == 0:
+		n = agentPoints
+	}
 	rng := rand.New(rand.NewPCG(h.seed, 21))
 	var rows []row
 	for i, sr := range agentSeries() {
@@ -85,24 +98,21 @@ func (h *harness) agents(ctx context.Context, n int, all bool) ([]row, error) {
 		points := sample(every, n, rng)
 		fmt.Fprintf(h.log, "%s: %d of %d points\n", sr.name, len(points), len(every))
 		r, err := h.agentSeries(ctx, sr.name, len(points), func(i int) *agentTrial {
-			return h.newAgent(fmt.Sprintf("agent-%s-%d", sr.victim, i), sr.again(points[i], rng), 0, time.Duration(i%2)*agentForgets)
+			return h.newAgent(fmt.Sprintf("agent-%s-%d", sr.victim, i), sr.again(points[i], rng), time.Duration(i%2)*agentForgets)
 		})
 		if err != nil {
 			return nil, err
 		}
 		rows = append(rows, r)
 	}
-	cuts := longest
+	scripts := 1 + longest/cutsApart
 	if n > 0 {
-		cuts = min(longest, 1+n/cutsOfAgent)
+		scripts = min(scripts, 1+n/cutsOfAgent)
 	}
-	fmt.Fprintf(h.log, "an agent in each answer: %d of %d bytes\n", cuts, longest)
-	r, err := h.agentSeries(ctx, "an agent in each answer", cuts, func(i int) *agentTrial {
-		at := 1 + i
-		if cuts < longest {
-			at += (i*longest+rng.IntN(longest))/cuts - i
-		}
-		return h.newAgent(fmt.Sprintf("agent-cut-%d", at), nil, at, 0)
+	r, err := h.agentSeries(ctx, "an agent in each answer", scripts, func(i int) *agentTrial {
+		t := h.newAgent(fmt.Sprintf("agent-cut-%d", i), nil, 0)
+		t.longest, t.cut = longest, i*cutsApart
+		return t
 	})
 	return append(rows, r), err
 }
@@ -123,6 +133,7 @@ func (h *harness) agentSeries(ctx context.Context, name string, n int, draw func
 	r := row{name: name}
 	var mu sync.Mutex
 	recovered, told := 0, 0
+	cuts := map[string]bool{}
 	err := h.each(ctx, 0, n-1, func(ctx context.Context, i int) error {
 		mu.Lock()
 		t := draw(i)
@@ -134,6 +145,9 @@ func (h *harness) agentSeries(ctx context.Context, name string, n int, draw func
 		defer mu.Unlock()
 		r.add(t.Outcome)
 		recovered, told = recovered+t.recovered, told+t.told
+		for _, n := range t.cuts {
+			cuts[n] = true
+		}
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if t.Bad() {
@@ -144,5 +158,8 @@ func (h *harness) agentSeries(ctx context.Context, name string, n int, draw func
 		}
 		return nil
 	})
+	if len(cuts) > 0 {
+		fmt.Fprintf(h.log, "%s: killed after %d different numbers of bytes\n", name, len(cuts))
+	}
 	return r, err
 }

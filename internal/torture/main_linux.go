@@ -71,7 +71,7 @@ func torture(ctx context.Context, now func() time.Time) (err error) {
 	var o options
 	flag.StringVar(&o.acode, "acode", "", "`program` to kill; empty builds ./cmd/acode")
 	flag.StringVar(&o.scratch, "dir", "", "scratch `directory`; empty makes one in memory where that can be")
-	flag.IntVar(&o.n, "n", 0, "points of each series; 0 means all")
+	flag.IntVar(&o.n, "n", 0, "points of each series; 0 means all, and 200 of those of agents")
 	flag.IntVar(&o.images, "images", 600, "images of power cuts of the plan with every kind of step")
 	flag.IntVar(&o.plans, "plans", 200, "random plans, killed and cut")
 	flag.IntVar(&o.plan, "plan", 0, "run only the random plan with this `number`; 0 means everything")
@@ -84,7 +84,7 @@ func torture(ctx context.Context, now func() time.Time) (err error) {
 	flag.StringVar(&o.bug, "bug", "", "do nothing but plant the bug of this `name`")
 	flag.IntVar(&o.workers, "workers", 2, "trials at a time")
 	flag.Uint64Var(&o.seed, "seed", 1, "of all that is chosen at random")
-	flag.BoolVar(&o.all, "all", false, "let series share no points")
+	flag.BoolVar(&o.all, "all", false, "let series share no points, and take all of agents")
 	flag.Parse()
 	remove, err := o.place()
 	if err != nil {
