@@ -40,6 +40,12 @@
 // After a cancel no step is in progress, and each effect has a receipt or is recorded as
 // unknown. Flag -only executes one kind.
 //
+// Agents are killed too: a client that makes calls of every kind over the pipes of a real
+// server, that server, and the supervisor of the commands, each and together. The client
+// also dies after each number of bytes of its answers. It forgets the end of its
+// transcript, comes back and makes its last calls again. The judge compares its
+// transcript with the ledger of the commands and with the files.
+//
 // In every series the judge compares the receipts with the truth. The truth is the output
 // that a command must print, and the results of sha256sum and grep on the workspace at
 // the time of the read or search.
@@ -59,5 +65,7 @@
 //	disks, life, broken   real file systems
 //	people                the kinds of scenarios; people_bugs: the bugs that they must
 //	                      find
+//	agent, agents        one script of an agent; the series; agent_bugs: the bugs that
+//	                     they must find
 //	bugs, finders, build  planted bugs, and the judges that search for them
 package main
