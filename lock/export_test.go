@@ -22,7 +22,7 @@ func AcquireBy(path string, h Holder, locked func()) (*Lock, error) {
 
 // AcquireFileBy is AcquireFile with the same hook.
 func AcquireFileBy(path string, locked func()) (*os.File, error) {
-	return acquireFile(path, unix.LOCK_EX, func(f *os.File, how int) (bool, error) {
+	return acquireFile(path, openFlags, unix.LOCK_EX, func(f *os.File, how int) (bool, error) {
 		ok, err := tryFlock(f, how)
 		locked()
 		return ok, err

@@ -17,6 +17,9 @@ import (
 // openFlags make open fail on a symbolic link and not wait for the other end of a pipe.
 const openFlags = os.O_RDWR | os.O_CREATE | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 
+// inheritedFlags open a lock file that commands inherit. They cannot write to it.
+const inheritedFlags = openFlags &^ os.O_RDWR
+
 // attempts is how many times a file that is replaced while it is being locked is tried
 // again.
 const attempts = 100

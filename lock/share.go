@@ -31,7 +31,7 @@ func AcquireShared(dir string, h Holder) (*Lock, error) {
 // check for other sessions either.
 func SharedCommandLock(dir string, id session.ID) (*os.File, error) {
 	return persist(func() (*os.File, error) {
-		return acquireFile(filepath.Join(dir, sharePrefix+string(id)), unix.LOCK_SH, tryFlock)
+		return acquireFile(filepath.Join(dir, sharePrefix+string(id)), inheritedFlags, unix.LOCK_SH, tryFlock)
 	})
 }
 

@@ -133,13 +133,14 @@ func Holders(dir string) (executing []Holder, command Holder, err error) {
 // until ReleaseFile, or until the last process with the file has ended. AcquireFile
 // returns the errors of Acquire.
 func AcquireFile(path string) (*os.File, error) {
-	return acquireFile(path, unix.LOCK_EX, tryFlock)
+	return acquireFile(path, openFlags, unix.LOCK_EX, tryFlock)
 }
 
-// acquireFile is AcquireFile with its own try. how is unix.LOCK_SH or unix.LOCK_EX.
-func acquireFile(path string, how int, try func(f *os.File, how int) (bool, error)) (*os.File, error) {
+// acquireFile is AcquireFile with its own flags and try. how is unix.LOCK_SH or
+// unix.LOCK_EX.
+func acquireFile(path string, flags, how int, try func(f *os.File, how int) (bool, error)) (*os.File, error) {
 	for range attempts {
-		f, err := os.OpenFile(path, openFlags, 0o600)
+		f, err := os.OpenFile(path, flags, 0o600)
 		if err != nil {
 			return nil, openError(path, err)
 		}
@@ -182,11 +183,11 @@ func tryFlock(f *os.File, how int) (bool, error) {
 func CommandLock(dir string, h Holder, key string) (*os.File, error) {
 	h.Key = key
 	path := filepath.Join(dir, commandFile)
-	f, err := persist(func() (*os.File, error) { return AcquireFile(path) })
+	f, err := persist(func() (*os.File, error) { return acquireFile(path, inheritedFlags, unix.LOCK_EX, tryFlock) })
 	if err != nil {
 		return nil, lingering(path, h.Session, err)
 	}
-	if err := write(f, h); err != nil {
+	if err := rewrite(path, func(f *os.File) error { return write(f, h) }); err != nil {
 		// the error of write says more
 		_ = unlock(f)
 		return nil, ioError(f.Name(), err)
@@ -207,6 +208,16 @@ func CommandLock(dir string, h Holder, key string) (*os.File, error) {
 	return f, nil
 }
 
+// rewrite calls do with a lock file that this process has locked. The file that commands
+// inherit cannot be written to.
+func rewrite(path string, do func(*os.File) error) error {
+	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(f), f.Close())
+}
+
 // lingering replaces err if processes of an earlier command of this session have the
 // command lock, rather than a supervisor or another session.
 func lingering(path string, id session.ID, err error) error {
@@ -224,7 +235,7 @@ func lingering(path string, id session.ID, err error) error {
 // inherited it. It removes the holder from the file and closes it.
 func ReleaseFile(f *os.File) error {
 	// Only the kernel's lock counts. A file that still names us is only a wrong report.
-	_ = overwrite(f, nil)
+	_ = rewrite(f.Name(), func(f *os.File) error { return overwrite(f, nil) })
 	return unlock(f)
 }
 

@@ -50,6 +50,8 @@ func TestMain(m *testing.M) {
 		os.Exit(clientMain())
 	case "stranger":
 		os.Exit(strangerMain())
+	case "traced":
+		os.Exit(tracedMain())
 	case "carry":
 		os.Exit(carryMain())
 	case "starved":
