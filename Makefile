@@ -7,7 +7,7 @@ GORELEASER := github.com/goreleaser/goreleaser/v2@v2.16.0
 VERSION := $(shell sed -n 's/^const Version = "\(.*\)"/\1/p' cli/main.go)
 PREFIX ?= /usr/local
 
-.PHONY: build share install uninstall package reproducible stranger demo demo-sync test test-postgres18 check cross torture mutants bench clean docs
+.PHONY: build share install uninstall package reproducible stranger demo demo-tools demo-sync test test-postgres18 check cross torture mutants bench clean docs
 
 build:
 	@./scripts/compile bin/ ./cmd/acode ./cmd/acode-sync ./cmd/acode-agent
@@ -66,6 +66,12 @@ stranger: package
 demo: build
 	@./scripts/demo bin/acode
 
+# Kills an agent that works with acode's tools, once alone and once with its server, and shows that each
+# command ran once. The agent is a fixed list of calls. Takes a quarter of a minute after compiling.
+demo-tools: build
+	@$(GO) build -o bin/demo-agent ./internal/demo
+	@./scripts/demo-tools bin
+
 # Runs a plan while its server is away, then starts the server, delivers, and shows what arrived.
 demo-sync: build
 	@./scripts/need postgres:postgresql curl
@@ -118,13 +124,14 @@ mutants:
 	@./scripts/need git gcc:gcc,libc6-dev sqlite3 script:bsdutils postgres:postgresql
 	./scripts/postgres $(GO) run ./internal/mutants
 
-# Writes docs/cli.md, docs/cli-sync.md, docs/cli-agent.md and the transcript in docs/guide.md from the program itself.
+# Writes docs/cli.md, docs/cli-sync.md, docs/cli-agent.md and the transcripts in docs/guide.md from the program itself.
 docs: build
 	@./scripts/need tmux busybox:busybox-static script:bsdutils man:man-db
 	bin/acode reference >docs/cli.md
 	bin/acode-sync reference >docs/cli-sync.md
 	bin/acode-agent reference >docs/cli-agent.md
 	./scripts/stranger >bin/stranger.txt && ./scripts/insert bin/stranger.txt docs/guide.md
+	$(GO) build -o bin/demo-agent ./internal/demo && ./scripts/demo-tools bin >bin/tools.txt && ./scripts/insert bin/tools.txt docs/guide.md tools
 	./scripts/screens bin/acode docs/screens.md
 
 # Figures beside their limits; docs/benchmarks.md says what they mean. A figure over its limit

@@ -70,6 +70,8 @@ func Packages() map[string][]string {
 		"internal/disk":    {},
 		"internal/history": {"session"},
 		"internal/script":  {},
+		// The agent of make demo-tools.
+		"internal/demo": {"internal/caller"},
 		// An agent without a model.
 		"internal/scripted": {},
 		// A client of a server of tools.

@@ -33,6 +33,17 @@ func TestStranger(t *testing.T) {
 	}
 }
 
+// An agent that works with acode's tools is killed twice, and each command has its effect
+// once. The script checks the ledger.
+func TestDemoTools(t *testing.T) {
+	out := run(t, top, nil, "make", "demo-tools")
+	for _, want := range []string{"[killed: exit status 137]", "NOT RUN NOW. The same call ran at ", "\nbuilt\ndeployed\nannounced\n", "all good"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("make demo-tools: no %q in\n%s", want, out)
+		}
+	}
+}
+
 // The installed completion offers the ids of sessions in bash and in zsh.
 func TestShellsCompleteIDs(t *testing.T) {
 	root := t.TempDir()
