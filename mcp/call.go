@@ -12,67 +12,42 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-// answer is the answer to a call: the structured content, and the operations whose
-// results it has.
+// answer is the structured content of an answer, and the operations whose results it has.
 type answer struct {
 	result
 	// results are the operations with a final outcome in this answer.
 	results []session.StepID
 }
 
-// called answers a call. The client may take its request back, or be gone; then the
-// answer does not count as written.
-func (s *server) called(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-	s.alive()
-	t, a, err := s.carryOut(r)
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
+// call implements service.
+func (c *calls) call(_ context.Context, r *sdk.CallToolRequest, tool tool) (*sdk.CallToolResult, func(), error) {
+	t, err := c.talk(r)
 	if err != nil {
-		return s.refuse(err), nil
+		return nil, nil, err
 	}
-	if key := r.Extra.Header.Get(idHeader); a.Outcome == outcomeTold {
-		s.wire.watch(key, t.tells(a.results))
+	a, err := t.carryOut(r, tool)
+	if err != nil {
+		return nil, nil, err
+	}
+	var written func()
+	if a.Outcome == outcomeTold {
+		written = t.tells(a.results)
 	} else if len(a.results) > 0 {
-		s.wire.watch(key, t.gives(a.results))
+		written = t.gives(a.results)
 	}
-	return reply(a.result, isError(a.Outcome)), nil
-}
-
-// refuse answers a call that changed nothing.
-func (s *server) refuse(err error) *sdk.CallToolResult {
-	p := newProblem(err, s.options.Spell)
-	p.Message, p.Hint = s.options.Mask(p.Message), s.options.Mask(p.Hint)
-	return reply(result{Outcome: outcomeDenied, problem: &p, Text: p.String()}, true)
+	return reply(a.result, isError(a.Outcome)), written, nil
 }
 
 // carryOut carries a call out.
-func (s *server) carryOut(r *sdk.CallToolRequest) (*talk, answer, error) {
-	tool, err := s.options.find(r.Params.Name)
-	if err != nil {
-		return nil, answer{}, err
-	}
-	select {
-	case s.calls <- struct{}{}:
-		defer func() { <-s.calls }()
-	default:
-		return nil, answer{}, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("%d calls are being carried out already; nothing was changed", mostCalls), Retryable: true,
-			Next: session.Words("make the call again when another one has its answer")}
-	}
-	t, err := s.talk(r)
-	if err != nil {
-		return nil, answer{}, err
-	}
+func (t *talk) carryOut(r *sdk.CallToolRequest, tool tool) (answer, error) {
 	args, err := tool.check(r.Params.Arguments, t.workspace)
 	if err != nil {
-		return nil, answer{}, err
+		return answer{}, err
 	}
 	if tool.changes() {
-		a, err := t.change(tool, args, metaText(r.Params.Meta, MetaCall))
-		return t, a, err
+		return t.change(tool, args, metaText(r.Params.Meta, MetaCall))
 	}
-	a, err := t.read(tool, args)
-	return t, a, err
+	return t.read(tool, args)
 }
 
 // change carries out a call that changes something, or does what the rule about owed
@@ -216,7 +191,7 @@ func (t *talk) control(tool tool, args arguments) (answer, error) {
 	return t.give(a, false)
 }
 
-// state lists the operations that are open or owed.
+// state lists the open and the owed calls.
 func (t *talk) state() (answer, error) {
 	owed, err := t.Owed(t.ctx)
 	if err != nil {

@@ -219,7 +219,7 @@ type guest struct {
 // options allow everything in a house.
 func (h *house) options(t *testing.T) mcp.Options {
 	return mcp.Options{
-		Version: "test", Files: true, Commands: true, Here: t.TempDir(), Conversation: "one", Patience: 100 * time.Millisecond, Message: time.Nanosecond, Now: time.Now,
+		Connection: mcp.Connection{Version: "test", Here: t.TempDir(), Now: time.Now}, Files: true, Commands: true, Conversation: "one", Patience: 100 * time.Millisecond, Message: time.Nanosecond,
 		Open: func(context.Context, string, session.Agent, bool) (mcp.Conversation, error) { return visit{h}, nil },
 	}
 }

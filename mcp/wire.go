@@ -60,8 +60,8 @@ type line struct {
 	long bool
 }
 
-func newWire(in io.Reader, out io.Writer, o *Options) *wire {
-	return &wire{in: in, out: out, unread: o.Unread, spell: o.Spell, lines: make(chan line), slots: make(chan struct{}, mostOpen), done: make(chan struct{}), open: map[string]func(){}}
+func newWire(in io.Reader, out io.Writer, unread time.Duration, spell func(session.Hint) string) *wire {
+	return &wire{in: in, out: out, unread: unread, spell: spell, lines: make(chan line), slots: make(chan struct{}, mostOpen), done: make(chan struct{}), open: map[string]func(){}}
 }
 
 // Connect implements sdk.Transport.
@@ -107,8 +107,8 @@ func (w *wire) scan() {
 	}
 }
 
-// Read implements sdk.Connection. It answers what is no message, and returns the next
-// message.
+// Read implements sdk.Connection. It answers a line that is no message with an error, and
+// returns the next message.
 func (w *wire) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
 		select {
