@@ -23,6 +23,8 @@ type Verdict struct {
 	// Step names the question; empty means the only one.
 	Step  string
 	Grant bool
+	// Digest is that of the question that the person saw; empty if it is not known.
+	Digest string
 	// Reason is why the person denies.
 	Reason string
 	By     string
@@ -58,6 +60,9 @@ func (s *Site) Decide(ctx context.Context, v Verdict) (Decision, error) {
 	shown, err := s.gate(ctx, &r, v.Step)
 	if err != nil {
 		return Decision{}, err
+	}
+	if v.Digest != "" && v.Digest != r.Digest {
+		return Decision{}, &session.Error{Code: session.ErrConflict, Message: "the question has changed since it was shown; nothing was changed", Next: session.Do(session.MoveStatus, string(id))}
 	}
 	d, err := s.decide(ctx, r, func(w *local.Writer, asked int64, _ *Decision) error {
 		drafts, err := answer(w.Session(), r, shown.Question)

@@ -42,6 +42,9 @@ func (w *work) load(ctx context.Context, ref string) (session.ID, error) {
 	if err = resume.Allowed(w.writer.Session()); err != nil {
 		return id, err
 	}
+	if w.after != nil && *w.after != w.writer.Session().Epoch {
+		return id, &session.Error{Code: session.ErrConflict, Message: "the session was continued meanwhile; nothing was changed", Next: session.Do(session.MoveStatus, "")}
+	}
 	return id, w.askedBefore(ctx)
 }
 

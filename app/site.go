@@ -50,6 +50,10 @@ type Setup struct {
 	// a server is configured. A nil Deliver starts none.
 	Deliver func() ([]string, error)
 
+	// Apart returns the command line of a process for StartApart and ResumeApart. That
+	// process prints one line of JSON at its end.
+	Apart func(Apart) ([]string, error)
+
 	Now    func() time.Time
 	Getenv func(string) string
 }

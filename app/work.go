@@ -21,6 +21,8 @@ import (
 // Start describes a new session.
 type Start struct {
 	Plan *session.Plan
+	// ID is the id of the session; empty for a new one.
+	ID session.ID
 	// Params must be complete.
 	Params Params
 	// Source is the file of Plan.
@@ -39,6 +41,8 @@ type Resume struct {
 	Ref string
 	// Timeout is the time after which the session is paused; 0 means never.
 	Timeout time.Duration
+	// After is the epoch that the session must be in. With nil it may be in any.
+	After *uint64
 	Choices
 }
 
@@ -103,6 +107,8 @@ type work struct {
 	created *session.SessionCreatedData
 	timeout time.Duration
 	choices Choices
+	// as in Resume
+	after *uint64
 	// includes the secrets of a session that is continued
 	params Params
 	// nil if none were recorded
@@ -123,7 +129,7 @@ func (s *Site) Start(ctx context.Context, door Door, o Start) (Outcome, error) {
 	p := *o.Plan
 	p.MaxParallel = cmp.Or(o.MaxParallel, p.MaxParallel, s.Settings.Config.MaxParallel)
 	w := &work{Site: s, door: door, plan: &p, params: o.Params, fresh: true, timeout: o.Timeout, tally: tally{now: s.Now}}
-	err := w.create(ctx, o.Source)
+	err := w.create(ctx, o.ID, o.Source)
 	var out Outcome
 	if err == nil {
 		out, err = w.execute(ctx)
@@ -136,7 +142,7 @@ func (s *Site) Start(ctx context.Context, door Door, o Start) (Outcome, error) {
 // its error with an Outcome that holds the session. Close releases the locks that Resume
 // takes.
 func (s *Site) Resume(ctx context.Context, door Door, o Resume) (Outcome, error) {
-	w := &work{Site: s, door: door, timeout: o.Timeout, choices: o.Choices, tally: tally{now: s.Now}}
+	w := &work{Site: s, door: door, timeout: o.Timeout, choices: o.Choices, after: o.After, tally: tally{now: s.Now}}
 	var out Outcome
 	id, err := w.load(ctx, o.Ref)
 	if err == nil {
@@ -148,11 +154,15 @@ func (s *Site) Resume(ctx context.Context, door Door, o Resume) (Outcome, error)
 	return out, errors.Join(err, w.close())
 }
 
-// create locks a new session before it is stored, then stores it.
-func (w *work) create(ctx context.Context, from PlanSource) error {
-	id, err := w.store.NewID()
-	if err != nil {
-		return err
+// create locks a new session before it is stored, then stores it. It makes an id if id is
+// empty.
+func (w *work) create(ctx context.Context, id session.ID, from PlanSource) (err error) {
+	if id == "" {
+		if id, err = w.store.NewID(); err != nil {
+			return err
+		}
+	} else if _, err := w.store.View(ctx, id); err == nil {
+		return &session.Error{Code: session.ErrConflict, Message: "the session exists already; nothing was changed", Next: session.Do(session.MoveStatus, string(id))}
 	}
 	w.locks, err = w.take(id)
 	w.tally.lock(err)

@@ -21,6 +21,8 @@ type resumeFlags struct {
 	waits                            bool
 	onChanges, inProgress, uncertain string
 	env                              string
+	// after is the epoch that the session must be in; -1 for any.
+	after int64
 	// given holds the values of --capture as typed.
 	given []string
 	// unsure holds the values of --uncertain as typed.
@@ -57,6 +59,8 @@ func (i *Invocation) resumeCommand() *cobra.Command {
 	fl.StringArrayVar(&f.given, "capture", nil, "the value of an interrupted command with capture, as `TASK/STEP=VALUE`: it happened and wrote this")
 	fl.BoolVar(&f.restartStep, "restart-step", false, "roll back the file step that was in progress even if it is complete")
 	fl.BoolVar(&f.force, "force", false, "skip dependency checks and continue with changed files; never skips the chain, approvals or locks")
+	fl.Int64Var(&f.after, afterFlag, -1, "continue only from this `epoch`")
+	hide(cmd, afterFlag)
 	fl.BoolVar(&f.share, "share-workspace", false, "resume although another session executes in this workspace")
 	return cmd
 }
@@ -175,6 +179,10 @@ func (i *Invocation) resume(ctx context.Context, ref string, f resumeFlags) erro
 		return errors.Join(err, s.Close())
 	}
 	d := i.screen(s, false)
-	out, err := s.Resume(ctx, d.door(), app.Resume{Ref: ref, Timeout: i.timeout, Choices: f.choices()})
+	o := app.Resume{Ref: ref, Timeout: i.timeout, Choices: f.choices()}
+	if after := uint64(f.after); f.after >= 0 {
+		o.After = &after
+	}
+	out, err := s.Resume(ctx, d.door(), o)
 	return d.finish(ctx, out, errors.Join(err, s.Close()))
 }

@@ -17,7 +17,7 @@ import (
 )
 
 func (i *Invocation) runCommand() *cobra.Command {
-	var file string
+	var file, id string
 	var share, dryRun bool
 	var parallel int
 	var given paramFlags
@@ -46,7 +46,7 @@ func (i *Invocation) runCommand() *cobra.Command {
 			if err := parallelFits(parallel); err != nil {
 				return err
 			}
-			return i.run(cmd.Context(), file, parallel, given, flags)
+			return i.run(cmd.Context(), file, session.ID(id), parallel, given, flags)
 		},
 	}
 	cmd.Flags().StringVar(&file, "plan", "", "plan `file`, as FILE")
@@ -54,6 +54,8 @@ func (i *Invocation) runCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&share, "share-workspace", false, "run although another session executes in this workspace")
 	defineParallel(cmd, &parallel, "the default comes from the plan, or the configuration")
 	given.define(cmd)
+	cmd.Flags().StringVar(&id, sessionFlag, "", "the `id` of the session")
+	hide(cmd, sessionFlag)
 	return cmd
 }
 
@@ -84,7 +86,7 @@ func inWords() error {
 		Next: session.Then("write the task down as a plan, then", session.MoveRun, "")}
 }
 
-func (i *Invocation) run(ctx context.Context, file string, parallel int, given paramFlags, flags map[string]string) error {
+func (i *Invocation) run(ctx context.Context, file string, id session.ID, parallel int, given paramFlags, flags map[string]string) error {
 	p, values, setup, err := i.accept(file, given, flags)
 	if err == nil {
 		err = i.complete(ctx, p, values)
@@ -97,7 +99,7 @@ func (i *Invocation) run(ctx context.Context, file string, parallel int, given p
 		return err
 	}
 	d := i.screen(s, true)
-	out, err := s.Start(ctx, d.door(), app.Start{Plan: p, Params: values, Source: planSource(file), Timeout: i.timeout, MaxParallel: parallel})
+	out, err := s.Start(ctx, d.door(), app.Start{ID: id, Plan: p, Params: values, Source: planSource(file), Timeout: i.timeout, MaxParallel: parallel})
 	return d.finish(ctx, out, errors.Join(err, s.Close()))
 }
 

@@ -32,6 +32,7 @@ type Config struct {
 	Terminal  Terminal
 	Key       Key
 	Sync      Sync
+	Approvals Approvals
 	// Sandbox is on or off.
 	Sandbox string
 
@@ -104,6 +105,12 @@ type Terminal struct {
 type Key struct {
 	// Keyring uses the system's keyring if there is one.
 	Keyring bool
+}
+
+// Approvals configures who may answer the questions of sessions.
+type Approvals struct {
+	// Elicitation lets an MCP server ask through its client.
+	Elicitation bool
 }
 
 // Sync configures the delivery of sessions to a server.

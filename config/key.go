@@ -108,6 +108,8 @@ func keys() []key {
 			doc: "How many steps of a session may run at once, unless --max-parallel or the plan says so at the start.", set: func(c *Config, v any) { c.MaxParallel = int(v.(int64)) }},
 		{path: "notify", kind: kindPath, doc: "Program that gets a JSON object on standard input when a session needs a person, fails or completes.",
 			set: func(c *Config, v any) { c.Notify = v.(string) }},
+		{path: "approvals.elicitation", kind: kindEnum, values: []string{"off", "allow"}, def: "off",
+			doc: "Let an MCP server ask for approvals through its client. Such an answer is not proven to come from a person.", set: func(c *Config, v any) { c.Approvals.Elicitation = v == "allow" }},
 		{path: "sandbox", kind: kindEnum, values: []string{"off", "on"}, def: "off", execution: true,
 			doc: "Run the commands of plans in a sandbox. The value at the start of a session holds for all of it. The commands of agents run in a sandbox always, unless their server is started without.", set: func(c *Config, v any) { c.Sandbox = v.(string) }},
 	}

@@ -279,6 +279,31 @@ func (s *Store) Events(ctx context.Context, id session.ID, after uint64, limit i
 	})
 }
 
+// Checkpoints returns the checkpoints of a session, oldest first, without checking their
+// digests. damaged has the seqs of those whose signatures do not match.
+func (s *Store) Checkpoints(ctx context.Context, id session.ID) (out []session.Checkpoint, damaged map[uint64]bool, err error) {
+	k, err := s.theKeys(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	damaged = map[uint64]bool{}
+	err = s.read(ctx, func(q querier) error {
+		found, err := readSession(ctx, q, id)
+		if err != nil {
+			return err
+		}
+		all := []any{position(found.no, 0), position(found.no, found.commit.LastSeq)}
+		return readRows(ctx, q, "read checkpoints", id, checkpointQuery, all, func(r row) error {
+			c, valid, err := scanCheckpoint(r, id, k.id)
+			c.Plan = found.sess.Plan.Hash
+			damaged[c.Seq] = !valid || c.KeyID != k.id || !sameHash(k.sign(c.Signed()), c.HMAC)
+			out = append(out, c)
+			return err
+		})
+	})
+	return out, damaged, err
+}
+
 // OpenBlob opens content. The caller closes it. hash is the one of a BlobRef, or the
 // SHA-256 of the content. OpenBlob returns ErrKey when the key that sealed the content is
 // missing. For missing or damaged content, it or a later Read returns ErrCorrupt.

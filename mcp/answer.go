@@ -64,23 +64,53 @@ type change struct {
 
 // problem is an error in the words of this door.
 type problem struct {
-	Code      session.Code `json:"code"`
+	Code session.Code `json:"code"`
+	// Cause is acode's own code if Code is a name that other servers of tasks use.
+	Cause     session.Code `json:"cause,omitempty"`
 	Message   string       `json:"message,omitempty"`
 	Hint      string       `json:"hint"`
 	Retryable bool         `json:"retryable"`
+	// Changed are files that keep a task from being resumed.
+	Changed []string `json:"changed_files,omitempty"`
 }
 
-func newProblem(err error, spell func(session.Hint) string) problem {
+// words puts errors in the words of one kind of server.
+type words struct {
+	spell func(session.Hint) string
+	// hints has the default next step of codes where a client can do less than a person.
+	hints map[session.Code]string
+}
+
+func (w words) problem(err error) problem {
 	p := problem{Code: app.CodeOf(err), Message: err.Error()}
 	var e *session.Error
 	if errors.As(err, &e) {
-		p.Retryable, p.Hint = e.Retryable, spell(e.Next)
+		p.Retryable, p.Hint = e.Retryable, w.spell(e.Next)
 	}
-	p.Hint = cmp.Or(p.Hint, hints()[p.Code], spell(app.Hint(err)))
+	p.Hint = cmp.Or(p.Hint, w.hints[p.Code], w.spell(app.Hint(err)))
+	var r refusal
+	if errors.As(err, &r) {
+		p.Changed = r.changed
+		if r.as != "" {
+			p.Code, p.Cause = r.as, p.Code
+		}
+	}
 	return p
 }
 
-// hints has the default next step of codes where an agent cannot do what a person can.
+// refusal is an error of a control tool with more details.
+type refusal struct {
+	error
+	// as is the name that clients of control tools know; empty for the code.
+	as session.Code
+	// changed are files that others have changed.
+	changed []string
+}
+
+// Unwrap returns the error itself.
+func (r refusal) Unwrap() error { return r.error }
+
+// hints are those of words for files and commands.
 func hints() map[session.Code]string {
 	again := "fix the cause, then make the call again"
 	return map[session.Code]string{
@@ -110,8 +140,8 @@ func reply(r result, isError bool) *sdk.CallToolResult {
 }
 
 // refused is the answer to a call that was not carried out.
-func refused(err error, spell func(session.Hint) string) *sdk.CallToolResult {
-	p := newProblem(err, spell)
+func refused(err error, w words) *sdk.CallToolResult {
+	p := w.problem(err)
 	return reply(result{Outcome: outcomeDenied, problem: &p, Text: p.String()}, true)
 }
 

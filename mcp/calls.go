@@ -119,6 +119,8 @@ func (c *calls) allows(p power) bool {
 	return p == "" || p == powerFiles && c.options.Files || p == powerCommands && c.options.Commands
 }
 
+func (c *calls) words() words { return words{c.Spell, hints()} }
+
 // instructions implements service.
 func (c *calls) instructions() string {
 	text := "acode keeps a record of every call on disk, so that results survive a crash of this agent.\n" +

@@ -60,6 +60,8 @@ type service interface {
 	allows(p power) bool
 	// instructions tells the model how the tools work.
 	instructions() string
+	// words puts errors in words.
+	words() words
 	// call carries out a call of an allowed tool. The function, unless it
 	// is nil, is called when the answer is written.
 	call(ctx context.Context, r *sdk.CallToolRequest, t tool) (*sdk.CallToolResult, func(), error)
@@ -90,8 +92,8 @@ func serve(ctx context.Context, c Connection, in io.Reader, out io.Writer, begin
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	s := &server{Connection: c, ctx: life, busy: make(chan struct{}, mostCalls)}
-	s.wire = newWire(in, out, c.Unread, c.Spell)
 	s.service = begin(s)
+	s.wire = newWire(in, out, c.Unread, s.service.words())
 	if _, err := s.protocol().Connect(life, s.wire, nil); err != nil {
 		return err
 	}
@@ -176,7 +178,7 @@ func (s *server) find(name string) (tool, error) {
 
 // refuse answers a call that changed nothing.
 func (s *server) refuse(err error) *sdk.CallToolResult {
-	p := newProblem(err, s.Spell)
+	p := s.service.words().problem(err)
 	p.Message, p.Hint = s.Mask(p.Message), s.Mask(p.Hint)
 	return reply(result{Outcome: outcomeDenied, problem: &p, Text: p.String()}, true)
 }

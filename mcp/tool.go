@@ -8,6 +8,7 @@ import (
 	"io"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -49,13 +50,16 @@ type tool struct {
 // argument is a field of the arguments.
 type argument struct {
 	name, about string
-	// def is the default, whose type is that of the argument: string, int64 or bool.
+	// def is the default, whose type is that of the argument: string, int64, bool, or
+	// map[string]string for an object of strings.
 	def      any
 	required bool
 	// least and most limit an int64.
 	least, most int64
 	// path says that the argument is a path of the workspace.
 	path bool
+	// choices are the valid values of a string; nil for any.
+	choices []string
 }
 
 // changes reports whether calls of the tool are operations that may be owed.
@@ -87,6 +91,11 @@ func (t tool) schema() map[string]any {
 			p["type"] = "boolean"
 		case int64:
 			p["type"], p["minimum"], p["maximum"] = "integer", a.least, a.most
+		case map[string]string:
+			p["type"], p["additionalProperties"] = "object", map[string]any{"type": "string"}
+		}
+		if a.choices != nil {
+			p["enum"] = a.choices
 		}
 		if a.required {
 			required = append(required, a.name)
@@ -109,6 +118,8 @@ func (a arguments) text(name string) string  { return a[name].(string) }
 func (a arguments) number(name string) int64 { return a[name].(int64) }
 func (a arguments) yes(name string) bool     { b, _ := a[name].(bool); return b }
 
+func (a arguments) values(name string) map[string]string { return a[name].(map[string]string) }
+
 // canonical returns the encoding that makes two calls equal.
 func (a arguments) canonical() string {
 	rest := map[string]any{}
@@ -119,7 +130,7 @@ func (a arguments) canonical() string {
 	}
 	out, err := json.Marshal(rest)
 	if err != nil {
-		panic(err) // strings, numbers and booleans can be encoded
+		panic(err) // values of these types can be encoded
 	}
 	return string(out)
 }
@@ -228,13 +239,41 @@ func (a argument) decode(raw json.RawMessage, workspace string) (any, error) {
 			return nil, usage(fmt.Sprintf("the argument %s is not a whole number from %d to %d", a.name, a.least, a.most), "send a number without quotes")
 		}
 		return n, nil
+	case map[string]string:
+		return a.object(raw)
 	}
+	return a.string(raw, workspace)
+}
+
+// object returns the value of an object of strings.
+func (a argument) object(raw json.RawMessage) (any, error) {
+	given, err := fields(raw)
+	if err != nil {
+		return nil, usage("the argument "+a.name+" is not a JSON object: "+err.Error(), "send an object whose values are strings")
+	}
+	out := map[string]string{}
+	for name, value := range given {
+		of := argument{name: a.name + "." + cut(name, 60)}
+		text, err := of.string(value, "")
+		if err != nil {
+			return nil, err
+		}
+		out[name] = text.(string)
+	}
+	return out, nil
+}
+
+// string returns the value of a string or of a path.
+func (a argument) string(raw json.RawMessage, workspace string) (any, error) {
 	var s string
 	if raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
 		return nil, usage("the argument "+a.name+" is not a string", "send a JSON string")
 	}
 	if strings.ContainsRune(s, 0) {
 		return nil, usage("the argument "+a.name+" contains a NUL", "leave the NUL out; acode writes text files")
+	}
+	if a.choices != nil && !slices.Contains(a.choices, s) {
+		return nil, usage(fmt.Sprintf("the argument %s is not one of: %s", a.name, strings.Join(a.choices, ", ")), "send one of these")
 	}
 	if a.path {
 		return cleaned(a.name, s, workspace)

@@ -36,8 +36,7 @@ type wire struct {
 	in     io.Reader
 	out    io.Writer
 	unread time.Duration
-	// spell puts a hint in words.
-	spell func(session.Hint) string
+	words  words
 
 	lines chan line
 	slots chan struct{}
@@ -60,8 +59,8 @@ type line struct {
 	long bool
 }
 
-func newWire(in io.Reader, out io.Writer, unread time.Duration, spell func(session.Hint) string) *wire {
-	return &wire{in: in, out: out, unread: unread, spell: spell, lines: make(chan line), slots: make(chan struct{}, mostOpen), done: make(chan struct{}), open: map[string]func(){}}
+func newWire(in io.Reader, out io.Writer, unread time.Duration, w words) *wire {
+	return &wire{in: in, out: out, unread: unread, words: w, lines: make(chan line), slots: make(chan struct{}, mostOpen), done: make(chan struct{}), open: map[string]func(){}}
 }
 
 // Connect implements sdk.Transport.
@@ -273,9 +272,9 @@ func (w *wire) refuse(e envelope, err error) error {
 		id = json.RawMessage("null")
 	}
 	if e.method == "tools/call" && e.id != nil {
-		return w.put(mustJSON(map[string]any{"jsonrpc": "2.0", "id": id, "result": refused(err, w.spell)}))
+		return w.put(mustJSON(map[string]any{"jsonrpc": "2.0", "id": id, "result": refused(err, w.words)}))
 	}
-	p := newProblem(err, w.spell)
+	p := w.words.problem(err)
 	return w.put(mustJSON(map[string]any{"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": jsonrpc.CodeParseError, "message": p.Message, "data": p}}))
 }
 

@@ -24,6 +24,7 @@ const conversationVariable = "ACODE_CONVERSATION"
 // serving are the flags of mcp.
 type serving struct {
 	tools, fresh     bool
+	write            bool
 	allow            []string
 	sandbox          string
 	conversation     string
@@ -33,39 +34,70 @@ type serving struct {
 func (p *program) mcpCommand() *cobra.Command {
 	var f serving
 	c := &cobra.Command{
-		Use:   "mcp --tools",
-		Short: "Serve files and commands to an agent over the Model Context Protocol",
-		Long: `Serves files and commands of the workspace to an agent over standard input and output.
-acode keeps a record of each call that changes something. When the agent is killed and
+		Use:   "mcp",
+		Short: "Serve tasks, or files and commands, over the Model Context Protocol",
+		Long: `Serves tools to one client over standard input and output.
+
+Without --tools a client can look at the sessions of the workspace, which the tools call
+tasks. With --allow-write it can also start, resume and cancel them. A task continues when
+the client leaves. No tool approves, denies or answers a question for a person.
+
+With --tools it serves files and commands of the workspace to an agent. acode keeps a record of each call that changes something. When the agent is killed and
 continues, it gets the records of the calls whose answers it lost, and no call has its
 effect twice.
 
 The workspace is the directory of -C. Without -C it is the only root of the client, or
-else the current directory. The server only reads, unless --allow says more.
+else the current directory. The server only reads, unless --allow or
+--allow-write says more.
 
 Commands run in a sandbox: they change files of the workspace only, and cannot read your
 home directory. Without --allow network they reach no network. docs/threats.md says what
 the sandbox promises, and acode doctor what this machine enforces.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return p.serve(cmd.Context(), f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(cmd); err != nil {
+				return err
+			}
+			if f.tools {
+				return p.serve(cmd.Context(), f)
+			}
+			return p.control(cmd.Context(), f)
+		},
 	}
 	fl := c.Flags()
 	fl.BoolVar(&f.tools, "tools", false, "serve files and commands")
-	fl.StringSliceVar(&f.allow, "allow", nil, "allow `files,commands,network`")
+	fl.BoolVar(&f.write, "allow-write", false, "without --tools: start, resume and cancel tasks")
+	fl.StringSliceVar(&f.allow, "allow", nil, "with --tools: allow `files,commands,network`")
 	fl.StringVar(&f.sandbox, "sandbox", "on", "`off` runs commands with all your rights; this is recorded")
-	fl.StringVar(&f.conversation, "conversation", "", "the client's own `id` of its conversation (default $"+conversationVariable+")")
-	fl.BoolVar(&f.fresh, "new", false, "begin another session")
-	fl.DurationVar(&f.patience, "patience", mcp.DefaultPatience, "wait this long for a command before its handle is returned")
-	fl.DurationVar(&f.settle, "settle", mcp.DefaultSettle, "an answer is settled this long after it was written")
-	_ = c.MarkFlagRequired("tools") // the flag exists
+	fl.StringVar(&f.conversation, "conversation", "", "with --tools: the client's own `id` of its conversation (default $"+conversationVariable+")")
+	fl.BoolVar(&f.fresh, "new", false, "with --tools: begin another session")
+	fl.DurationVar(&f.patience, "patience", mcp.DefaultPatience, "with --tools: wait this long for a command before its handle is returned")
+	fl.DurationVar(&f.settle, "settle", mcp.DefaultSettle, "with --tools: an answer is settled this long after it was written")
 	return c
+}
+
+func refused(message, next string) error {
+	return &session.Error{Code: session.ErrUsage, Message: message + "; nothing was changed", Next: session.Words(next)}
+}
+
+// check refuses flags of the other kind of server.
+func (f serving) check(cmd *cobra.Command) error {
+	if f.tools {
+		if f.write {
+			return refused("--allow-write cannot be combined with --tools", "use --allow files,commands")
+		}
+		return nil
+	}
+	for _, flag := range []string{"allow", "conversation", "new", "patience", "settle"} {
+		if cmd.Flags().Changed(flag) {
+			return refused("--"+flag+" needs --tools", "add --tools to serve files and commands")
+		}
+	}
+	return nil
 }
 
 // options checks the flags.
 func (f serving) options() (o mcp.Options, err error) {
-	refused := func(message, next string) error {
-		return &session.Error{Code: session.ErrUsage, Message: message + "; nothing was changed", Next: session.Words(next)}
-	}
 	for _, power := range f.allow {
 		switch strings.TrimSpace(power) {
 		case "files":
@@ -100,7 +132,7 @@ func (f serving) options() (o mcp.Options, err error) {
 	return o, nil
 }
 
-// serve serves one client until the end of the input or a signal.
+// serve serves files and commands to one client until the end of the input or a signal.
 func (p *program) serve(parent context.Context, f serving) error {
 	o, err := f.options()
 	if err != nil {
@@ -110,27 +142,37 @@ func (p *program) serve(parent context.Context, f serving) error {
 	if err != nil {
 		return err
 	}
-	setup, err := p.Setup()
+	setup, ctx, stop, err := p.connect(parent, &o.Connection)
 	if err != nil {
 		return err
 	}
-	setup.Supervisor, setup.KeepLog, setup.Agent = supervisor, true, o.Sandbox
+	defer stop()
+	setup.Supervisor, setup.Agent = supervisor, o.Sandbox
 	if o.Commands && o.Sandbox != session.Unconfined {
 		if o.SandboxMode, err = setup.SandboxMode(); err != nil {
 			return err
 		}
 	}
-	if o.Here, err = os.Getwd(); err != nil {
-		return err
-	}
-	ctx, stop := signal.NotifyContext(parent, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	defer stop()
 	o.Getenv = os.Getenv
-	o.Version, o.Workspace, o.Spell, o.Mask, o.Now = cli.Version, p.Dir(), p.Spell, setup.Redactor.String, p.Now
 	o.Open = func(ctx context.Context, workspace string, of session.Agent, fresh bool) (mcp.Conversation, error) {
 		return open(ctx, setup, workspace, of, fresh)
 	}
 	return mcp.Serve(ctx, o, os.Stdin, os.Stdout)
+}
+
+// connect fills c for a client at standard input and output. The context ends with a
+// signal that ends the server.
+func (p *program) connect(parent context.Context, c *mcp.Connection) (setup app.Setup, ctx context.Context, stop func(), err error) {
+	if setup, err = p.Setup(); err != nil {
+		return setup, nil, nil, err
+	}
+	setup.KeepLog = true
+	if c.Here, err = os.Getwd(); err != nil {
+		return setup, nil, nil, err
+	}
+	c.Version, c.Workspace, c.Spell, c.Mask, c.Now = cli.Version, p.Dir(), p.Spell, setup.Redactor.String, p.Now
+	ctx, stop = signal.NotifyContext(parent, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	return setup, ctx, stop, nil
 }
 
 // conversation closes its site, too.
@@ -141,15 +183,7 @@ type conversation struct {
 
 // open opens a conversation with a site of its own: only one goroutine may use a site.
 func open(ctx context.Context, setup app.Setup, workspace string, of session.Agent, fresh bool) (mcp.Conversation, error) {
-	settings, err := setup.Load(workspace)
-	if err != nil {
-		return nil, err
-	}
-	setup.Settings, setup.Workspace = settings, workspace
-	if err := setup.Guard(); err != nil {
-		return nil, err
-	}
-	site, err := app.Open(ctx, setup)
+	site, err := enter(ctx, setup, workspace, app.Open)
 	if err != nil {
 		return nil, err
 	}
@@ -162,3 +196,16 @@ func open(ctx context.Context, setup app.Setup, workspace string, of session.Age
 
 // Close implements mcp.Conversation.
 func (c conversation) Close() error { return errors.Join(c.Calls.Close(), c.site.Close()) }
+
+// enter opens the store for a workspace.
+func enter(ctx context.Context, setup app.Setup, workspace string, open func(context.Context, app.Setup) (*app.Site, error)) (*app.Site, error) {
+	settings, err := setup.Load(workspace)
+	if err != nil {
+		return nil, err
+	}
+	setup.Settings, setup.Workspace = settings, workspace
+	if err := setup.Guard(); err != nil {
+		return nil, err
+	}
+	return open(ctx, setup)
+}

@@ -47,7 +47,7 @@ func Packages() map[string][]string {
 		// Doors, and the package that writes their answers, import neither use cases nor
 		// adapters.
 		"terminal": {"app", "session", "redact"},
-		"mcp":      {"app", "session"},
+		"mcp":      {"app", "session", "terminal"},
 		"cli":      {"app", "session", "redact", "plan", "config", "terminal", "process"},
 
 		// The commands of acode-sync are the exception. They wire the packages that app
@@ -55,7 +55,7 @@ func Packages() map[string][]string {
 		"cli/sync": {"app", "cli", "session", "local", "outbox", "remote", "terminal"},
 
 		// The commands of acode-agent, and the configuration files of agents.
-		"cli/agent":   {"app", "cli", "cli/install", "mcp", "session", "terminal"},
+		"cli/agent":   {"app", "cli", "cli/install", "mcp", "plan", "session", "terminal"},
 		"cli/install": {"session"},
 
 		// Programs: main functions.

@@ -1,0 +1,224 @@
+package mcp
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/acode-dev/acode/app"
+	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/terminal"
+)
+
+// ControlOptions configure a server of the control tools.
+type ControlOptions struct {
+	Connection
+	// Write allows tools that start, continue and cancel tasks.
+	Write bool
+	// Open opens the store for the sessions of a workspace. The caller closes it. Without
+	// write it opens the store for reading, and returns ErrUnknownID if there is none.
+	Open func(ctx context.Context, workspace string, write bool) (*app.Site, error)
+	// Check checks a plan and the values of its params. It changes nothing.
+	Check func(ctx context.Context, plan []byte, params map[string]string) error
+}
+
+// control is the service of the control tools. They act on the sessions of a workspace,
+// which they call tasks.
+type control struct {
+	*server
+	options ControlOptions
+	// turn is held while a request that changes something is carried out.
+	turn sync.Mutex
+
+	mu sync.Mutex
+	// where is the workspace; empty before the first call.
+	where string
+}
+
+// ServeControl serves the control tools to one client, as Serve does files and commands.
+func ServeControl(ctx context.Context, o ControlOptions, in io.Reader, out io.Writer) error {
+	o.fill()
+	return serve(ctx, o.Connection, in, out, func(s *server) service { return &control{server: s, options: o} })
+}
+
+func (*control) tools() []tool { return controlTools() }
+
+func (c *control) allows(p power) bool { return p == "" || c.options.Write }
+
+func (c *control) words() words { return words{c.spell, controlHints()} }
+
+func (*control) alive() {}
+
+func (*control) close(bool) error { return nil }
+
+// instructions implements service.
+func (c *control) instructions() string {
+	text := "acode executes tasks: plans of steps that survive every crash. A task continues when this client leaves.\n" +
+		"- RunTask and ResumeTask return at once; GetTask says how the task is, and waits for its end with wait_s.\n" +
+		"- Give each request that changes something its own request_id. To repeat a request whose answer you lost, use the same request_id: nothing is done twice.\n" +
+		"- An approval, and the outcome of a command that nobody knows, needs a person. No tool answers for a person."
+	if !c.options.Write {
+		text += "\n- This server only reads."
+	}
+	return text
+}
+
+const requestID = "request_id"
+
+// controlTools returns the control tools in the order in which they are listed.
+func controlTools() []tool {
+	task := text("task_id", "the task: its id, its short id, or the beginning of one")
+	some := task
+	some.required = false
+	request := text(requestID, "your own name for this request, such as a UUID; the same name with the same arguments does nothing twice")
+	plan := argument{name: "plan", def: "", about: "the plan as YAML or JSON text"}
+	path := argument{name: "file", def: "", path: true, about: "a plan file of the workspace, instead of plan"}
+	return []tool{
+		{name: "RunTask", title: "Run a task", needs: powerWrite, destroys: true, open: true, about: "Start a task from a plan, given as text or as a file. It returns the task's id at once.",
+			args: []argument{plan, path, {name: "params", def: map[string]string{}, about: "values for the params of the plan, as strings"}, request}},
+		{name: "ResumeTask", title: "Resume a task", needs: powerWrite, destroys: true, open: true, about: "Continue a task from its last checkpoint. Completed steps are not repeated.",
+			args: []argument{task, {name: "conflict", def: "fail", choices: []string{"fail", "override"}, about: "files that changed meanwhile: refuse, or continue with them"},
+				{name: "retry", def: false, about: "try a failed task again (not yet)"}, {name: "context", def: "", about: "what to tell the next attempt (not yet)"}, request}},
+		{name: "CancelTask", title: "Cancel a task", needs: powerWrite, destroys: true, about: "End a task for good, and its running commands.",
+			args: []argument{task, {name: "reason", def: "", about: "why"}, request}},
+		{name: "ListTasks", title: "List tasks", about: "List the tasks of the workspace, the most recent first.", args: []argument{number("limit", "how many at most", 50, 1, 10_000)}},
+		{name: "GetTask", title: "Show a task", about: "Show the state of a task and of each step. With wait_s, wait until it stops; progress is reported to a client that asks for it.",
+			args: []argument{task, number("wait_s", "wait at most this many seconds until no process executes the task", 0, 0, 3600)}},
+		{name: "TaskLogs", title: "Output of a task", about: "Return the end of the output of the commands of a task.",
+			args: []argument{task, {name: "step", def: "", about: "only this step, as TASK/STEP"}, number("attempt", "which attempt of the step; 0 means the latest", 0, 0, 1<<30),
+				number("limit", "how many bytes at most", 20_000, 1, 1_000_000)}},
+		{name: "ListCheckpoints", title: "List checkpoints", about: "List the last checkpoints of a task, and whether each is intact.",
+			args: []argument{task, number("limit", "how many at most", 100, 1, 10_000)}},
+		{name: "ListApprovals", title: "List approvals", about: "List the questions that wait for a person. No tool answers them.", args: []argument{some}},
+		{name: "SyncStatus", title: "State of delivery", about: "Show the state of delivery to the server, of all tasks or of one.", args: []argument{some}},
+	}
+}
+
+// report is the structured content of an answer. It has the text too, as result does.
+type report struct {
+	Outcome   string     `json:"outcome"`
+	RequestID string     `json:"request_id,omitempty"`
+	TaskID    session.ID `json:"task_id,omitempty"`
+	ShortID   string     `json:"short_id,omitempty"`
+	// Data is the JSON of the command that shows the same.
+	Data json.RawMessage `json:"data,omitempty"`
+	Text string          `json:"text"`
+}
+
+func (r report) answer() *sdk.CallToolResult {
+	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: r.Text}}, StructuredContent: r}
+}
+
+// request is one call of a control tool.
+type request struct {
+	*control
+	call      *sdk.CallToolRequest
+	workspace string
+	args      arguments
+	site      *app.Site
+}
+
+// client returns the name that the client gives itself.
+func (q *request) client() string {
+	name := ""
+	if p := q.call.Session.InitializeParams(); p != nil && p.ClientInfo != nil {
+		name = terminal.Clean(q.Mask(cut(p.ClientInfo.Name, 100)))
+	}
+	return cmp.Or(name, "a client without a name")
+}
+
+// call implements service. The end of the connection ends only its waits.
+func (c *control) call(ctx context.Context, r *sdk.CallToolRequest, t tool) (*sdk.CallToolResult, func(), error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(c.ctx, stop)()
+	workspace, err := c.place(r.Session)
+	if err != nil {
+		return nil, nil, err
+	}
+	q := request{control: c, call: r, workspace: workspace}
+	if q.args, err = t.check(r.Params.Arguments, workspace); err != nil {
+		return nil, nil, err
+	}
+	out, err := q.carryOut(ctx, t)
+	if err != nil {
+		return nil, nil, err
+	}
+	return out.answer(), nil, nil
+}
+
+// place returns the workspace of the connection.
+func (c *control) place(client *sdk.ServerSession) (dir string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.where == "" {
+		if dir, err = c.server.workspace(client); err != nil {
+			return "", err
+		}
+		c.where = dir
+	}
+	return c.where, nil
+}
+
+// carryOut opens the store and uses a tool.
+func (q *request) carryOut(ctx context.Context, t tool) (report, error) {
+	site, err := q.options.Open(ctx, q.workspace, t.needs != "")
+	if errors.Is(err, session.ErrUnknownID) && (t.name == "ListTasks" || t.name == "ListApprovals") { // there is no store yet
+		return q.page(func(p terminal.Page) error { return p.List(nil, false) })
+	}
+	if err != nil {
+		return report{}, err
+	}
+	q.site = site
+	out, err := q.use(ctx, t)
+	return out, errors.Join(err, site.Close())
+}
+
+func (q *request) use(ctx context.Context, t tool) (report, error) {
+	switch t.name {
+	case "RunTask":
+		return q.run(ctx)
+	case "ListTasks":
+		return q.list(ctx)
+	case "ListApprovals":
+		return q.approvals(ctx)
+	case "SyncStatus":
+		return q.sync(ctx)
+	}
+	id, err := q.site.FindHere(ctx, q.args.text("task_id"))
+	if err != nil {
+		return report{}, err
+	}
+	switch t.name {
+	case "ResumeTask":
+		return q.resume(ctx, id)
+	case "CancelTask":
+		return q.cancel(ctx, id)
+	case "GetTask":
+		return q.get(ctx, id)
+	case "TaskLogs":
+		return q.logs(ctx, id)
+	}
+	return q.checkpoints(ctx, id)
+}
+
+// page answers with the text and the JSON that print writes.
+func (c *control) page(print func(terminal.Page) error) (report, error) {
+	var text, data bytes.Buffer
+	p := terminal.Page{Out: &text, Now: c.Now, Spell: c.spell}
+	if err := print(p); err != nil {
+		return report{}, err
+	}
+	p.Out, p.JSON = &data, true
+	if err := print(p); err != nil {
+		return report{}, err
+	}
+	return report{Outcome: app.CallDone, Data: bytes.TrimSpace(data.Bytes()), Text: c.Mask(strings.TrimRight(text.String(), "\n"))}, nil
+}
