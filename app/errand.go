@@ -52,8 +52,7 @@ func (s *Site) Errand(name, digest string, first func() (session.ID, uint64, err
 		return nil, errandError(path, err)
 	}
 	if e.Digest != digest {
-		return nil, &session.Error{Code: session.ErrConflict, Message: fmt.Sprintf("another request was made under the name %q; nothing was changed", name),
-			Next: session.Words("give each request a name of its own, and use it again only to repeat that request")}
+		return nil, &session.Error{Code: session.ErrConflict, Message: fmt.Sprintf("another request was made under the name %q; nothing was changed", name)}
 	}
 	return e, nil
 }

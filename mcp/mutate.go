@@ -154,7 +154,9 @@ func (q *request) notResumed(ctx context.Context, id session.ID, err error) erro
 		}
 		changed := []string{}
 		for _, c := range would.Changed {
-			changed = append(changed, c.Path)
+			if c.Asks {
+				changed = append(changed, c.Path)
+			}
 		}
 		return refusal{error: err, changed: changed}
 	}

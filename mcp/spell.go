@@ -62,7 +62,7 @@ func controlHints() map[session.Code]string {
 	return map[session.Code]string{
 		session.ErrUsage:       "look at the schema of the tool",
 		session.ErrLocked:      "make the call again later; GetTask with wait_s waits",
-		session.ErrConflict:    "give each request its own request_id",
+		session.ErrConflict:    "give each request its own request_id, and use it again only to repeat that request",
 		session.ErrEscape:      "name a path inside the workspace",
 		session.ErrEnvironment: "look at the changed files, then call ResumeTask with conflict override and another request_id",
 		session.ErrWorkspace:   "a person can start the server in a project directory with -C DIR",

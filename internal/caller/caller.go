@@ -35,6 +35,7 @@ type Client struct {
 type Message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
 	Result json.RawMessage `json:"result"`
 	Error  *struct {
 		Code    int             `json:"code"`
@@ -66,6 +67,14 @@ type Structured struct {
 	Hint      string       `json:"hint"`
 	Retryable bool         `json:"retryable"`
 	Text      string       `json:"text"`
+
+	// The fields of control tools.
+	TaskID       string          `json:"task_id"`
+	ShortID      string          `json:"short_id"`
+	RequestID    string          `json:"request_id"`
+	Cause        string          `json:"cause"`
+	ChangedFiles []string        `json:"changed_files"`
+	Data         json.RawMessage `json:"data"`
 }
 
 // Start starts a server. Its standard error is that of cmd.
@@ -195,7 +204,17 @@ func (c *Client) Hello(name string, roots []string) error {
 	capabilities := map[string]any{}
 	if roots != nil {
 		capabilities["roots"] = map[string]any{}
+		list := []map[string]string{}
+		for _, u := range roots {
+			list = append(list, map[string]string{"uri": u})
+		}
+		c.Answer("roots/list", func(Message) any { return map[string]any{"roots": list} })
 	}
+	return c.HelloWith(name, capabilities)
+}
+
+// HelloWith initializes the connection under a client's name and with its capabilities.
+func (c *Client) HelloWith(name string, capabilities map[string]any) error {
 	m, err := c.Request("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": capabilities, "clientInfo": map[string]any{"name": name, "version": "1"}})
 	if err != nil {
 		return err
@@ -203,31 +222,27 @@ func (c *Client) Hello(name string, roots []string) error {
 	if m.Error != nil {
 		return fmt.Errorf("initialize: %s", m.Error.Message)
 	}
-	if roots != nil {
-		go c.nameRoots(roots)
-	}
 	return c.Line(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 }
 
-// nameRoots answers requests for roots.
-func (c *Client) nameRoots(uris []string) {
-	roots := []map[string]string{}
-	for _, u := range uris {
-		roots = append(roots, map[string]string{"uri": u})
-	}
-	for from := 0; ; {
-		m, ok := c.stray(from)
-		if !ok {
-			return
-		}
-		from++
-		if m.Method == "roots/list" {
-			text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": m.ID, "result": map[string]any{"roots": roots}})
+// Answer answers the server's requests of a method with the results of answer, from now
+// on.
+func (c *Client) Answer(method string, answer func(Message) any) {
+	go func() {
+		for n := 0; ; n++ {
+			m, ok := c.stray(n)
+			if !ok {
+				return
+			}
+			if m.Method != method || m.ID == nil {
+				continue
+			}
+			text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": m.ID, "result": answer(m)})
 			if err != nil || c.Line(string(text)) != nil {
 				return
 			}
 		}
-	}
+	}()
 }
 
 // stray returns the message number n that answers no request. It returns false at the end
