@@ -48,20 +48,26 @@ func (q *request) get(ctx context.Context, id session.ID) (report, error) {
 func (q *request) follow(ctx context.Context, task app.Row, limit time.Duration) error {
 	within, stop := context.WithTimeout(ctx, limit)
 	defer stop()
-	done, token := task.Done, q.call.Params.GetProgressToken()
+	done := task.Done
+	q.progress(within, done, task.Steps, "waiting")
 	_, err := q.site.Follow(within, app.Following{Ref: string(task.ID), After: task.LastSeq}, func(n session.Notice) {
-		if n.Kind != session.NoticeCompleted || n.Item == nil || n.Item.ID.Op != "" || token == nil {
-			return
+		if n.Kind == session.NoticeCompleted && n.Item != nil && n.Item.ID.Op == "" {
+			done++
+			q.progress(within, done, task.Steps, fmt.Sprintf("%s: %s", n.Item.ID, n.Item.Label))
 		}
-		done++
-		said := fmt.Sprintf("%s: %s", n.Item.ID, n.Item.Label)
-		// A client that is gone is noticed elsewhere.
-		_ = q.call.Session.NotifyProgress(within, &sdk.ProgressNotificationParams{ProgressToken: token, Progress: float64(done), Total: float64(task.Steps), Message: q.Mask(said)})
 	})
 	if ctx.Err() == nil && within.Err() != nil {
 		return nil
 	}
 	return err
+}
+
+// progress reports how many steps are completed, to a client that asked for it.
+func (q *request) progress(ctx context.Context, done, total int, said string) {
+	if token := q.call.Params.GetProgressToken(); token != nil {
+		p := &sdk.ProgressNotificationParams{ProgressToken: token, Progress: float64(done), Total: float64(total), Message: q.Mask(terminal.Clean(said))}
+		_ = q.call.Session.NotifyProgress(ctx, p) // a client that is gone is noticed elsewhere
+	}
 }
 
 func (q *request) logs(ctx context.Context, id session.ID) (report, error) {

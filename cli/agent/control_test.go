@@ -153,8 +153,8 @@ func TestControlReadsOnly(t *testing.T) {
 	}
 }
 
-// A request that is made again under its name gets the same answer and does nothing twice,
-// also at another server. Another request under that name is a conflict.
+// A request that is made again under its name gets the same answer and does nothing
+// twice, also at another server. Another request under that name is a conflict.
 func TestSameRequest(t *testing.T) {
 	p := newPlace(t)
 	c := p.controlled()
@@ -382,4 +382,78 @@ func TestConflict(t *testing.T) {
 	}
 	c.done("resumed", "ResumeTask", map[string]any{"task_id": id, "request_id": "r2", "conflict": "override"})
 	c.state(id, "completed")
+}
+
+// A client that waits for a task is told of each step that is completed.
+func TestProgress(t *testing.T) {
+	p := newPlace(t)
+	c := p.controlled()
+	id := c.run("r1", planOf("run: 'until test -e go; do sleep 0.02; done'", "run: 'true'", "run: 'true'"))
+	answer, err := c.Begin("tools/call", map[string]any{"name": "GetTask", "arguments": map[string]any{"task_id": id, "wait_s": 60}, "_meta": map[string]any{"progressToken": "mine"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Stray(0); err != nil { // the server follows the task
+		t.Fatal(err)
+	}
+	p.write("go", "")
+	if m, err := c.Await(answer); err != nil || !strings.Contains(string(m.Result), `"state":"completed"`) {
+		t.Fatalf("GetTask: got %s, %v", m.Result, err)
+	}
+	for n, want := range []string{"waiting", "one/a: Run until", "one/b: Run true", "one/c: Run true"} {
+		m, err := c.Stray(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var of struct {
+			ProgressToken, Message string
+			Progress, Total        float64
+		}
+		if json.Unmarshal(m.Params, &of) != nil || m.Method != "notifications/progress" || of.ProgressToken != "mine" || of.Progress != float64(n) || of.Total != 3 || !strings.HasPrefix(of.Message, want) {
+			t.Errorf("notification %d: got %s %s, want %q", n, m.Method, m.Params, want)
+		}
+	}
+	id = c.run("r2", planOf("run: 'until test -e stop; do sleep 0.02; done'"))
+	if s := c.get(id, 1); !s.Session.Running {
+		t.Errorf("after a second: got %+v, want the task to run", s)
+	}
+	p.write("stop", "")
+	c.state(id, "completed")
+}
+
+// Two clients, one of tasks and one of files and commands, and a person's run take turns
+// in one workspace.
+func TestTwoClientsAndARun(t *testing.T) {
+	p := newPlace(t)
+	c, agent := p.controlled(), p.serve()
+	p.write("plan.yml", planOf("run: 'echo person >> ledger; until test -e go; do sleep 0.02; done'"))
+	run := p.command("run", "plan.yml", "--quiet")
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p.until("the run", func() bool { _, err := os.Stat(filepath.Join(p.ws, "ledger")); return err == nil })
+	ours := map[string]any{"plan": planOf("run: echo task >> ledger"), "request_id": "r1"}
+	if r := c.no("ACODE-RESUME-003", "", "RunTask", ours); !r.Retryable || !strings.Contains(r.Message, "acode run plan.yml") {
+		t.Errorf("RunTask: got %+v, want it to name the run", r)
+	}
+	if r := agent.want("denied", "run_command", command("echo agent >> ledger")); r.Structured.Code != "ACODE-RESUME-003" || !r.Structured.Retryable {
+		t.Errorf("run_command: got %+v, want it refused", r.Structured)
+	}
+	if list := c.done("done", "ListTasks", nil); !strings.Contains(string(list.Data), `"running":true`) {
+		t.Errorf("ListTasks: got %s, want the run in it", list.Data)
+	}
+	p.write("go", "")
+	if err := run.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	agent.want("done", "run_command", command("echo agent >> ledger"))
+	c.state(c.done("started", "RunTask", ours).TaskID, "completed")
+	agent.want("done", "run_command", command("echo again >> ledger"))
+	if got := p.read("ledger"); got != "person\nagent\ntask\nagain\n" {
+		t.Errorf("ledger: got %q", got)
+	}
+	list := c.done("done", "ListTasks", nil)
+	if got := strings.Count(string(list.Data), `"short_id"`); got != 3 {
+		t.Errorf("ListTasks: got %d tasks, want 3: %s", got, list.Text)
+	}
 }

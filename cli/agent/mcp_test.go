@@ -285,7 +285,11 @@ func (p place) state() string {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return fmt.Sprintf("%x with %d events", sum.Sum(nil)[:4], bytes.Count(out, []byte("\n")))
+	list, err := p.command("ls", "--json").Output()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return fmt.Sprintf("%x with %d events of %d sessions", sum.Sum(nil)[:4], bytes.Count(out, []byte("\n")), bytes.Count(list, []byte(`"short_id"`)))
 }
 
 // / and the home directory are no workspaces for an agent.
