@@ -65,7 +65,7 @@ func (i *Invocation) otherCommands() []*cobra.Command {
 		{syncProgram, "syncer", "Deliver sessions for as long as it runs, with metrics and health"},
 		{syncProgram, "metrics", "Print the metrics that the store can show"},
 		{syncProgram, "admin", "Administer the server: migrate, devices, verify, prune"},
-		{agentProgram, "mcp", "Serve files and commands to an agent over the Model Context Protocol"},
+		{agentProgram, "mcp", "Serve tasks, or files and commands, over the Model Context Protocol"},
 		{agentProgram, "install", "Add acode's tools to the configuration of an agent"},
 		{agentProgram, "uninstall", "Remove acode's tools from the configuration of an agent"},
 	} {

@@ -91,6 +91,7 @@ func Packages() map[string][]string {
 		"internal/mutants":  {},
 		"internal/deploy":   {},
 		"internal/install":  {},
+		"internal/peer":     {},
 
 		// Parts of torture: plans and the ends that they must reach.
 		"internal/torture/model": {},
