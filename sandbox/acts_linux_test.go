@@ -31,7 +31,7 @@ func actMain(name string, args []string) int {
 	return 0
 }
 
-// acts lists what a command may try. An act returns nil if it had its effect.
+// acts lists the acts that a command may try. An act returns nil if it had its effect.
 func acts() map[string]func([]string) error {
 	all := map[string]func([]string) error{}
 	for _, group := range []map[string]func([]string) error{fileActs(), readActs(), processActs(), networkActs(), kernelActs()} {

@@ -65,8 +65,8 @@ func badControl() map[string][2]string {
 	}
 }
 
-// A bad call of a control tool changes neither the workspace nor the history, and the next
-// call works.
+// A bad call of a control tool changes neither the workspace nor the history, and the
+// next call works.
 func TestBadControlCalls(t *testing.T) {
 	p, c, fill := badPlace(t)
 	before := p.state()
