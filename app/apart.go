@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -72,7 +71,7 @@ func (s *Site) ResumeApart(ctx context.Context, id session.ID, after uint64, ove
 
 // apart starts the process of a, and waits until begun holds for the session.
 func (s *Site) apart(ctx context.Context, a Apart, input []byte, files []*os.File, begun func(*session.Session) bool) (*session.Session, error) {
-	args, err := s.Setup.Apart(a)
+	cmd, err := s.Setup.Apart(a)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +89,6 @@ func (s *Site) apart(ctx context.Context, a Apart, input []byte, files []*os.Fil
 	if err != nil {
 		return nil, logError(out.Name(), err)
 	}
-	cmd := exec.Command(args[0], args[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // signals to this process do not end it
 	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = s.Workspace, in, out, out, files
 	if err := cmd.Start(); err != nil {

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -50,9 +51,9 @@ type Setup struct {
 	// a server is configured. A nil Deliver starts none.
 	Deliver func() ([]string, error)
 
-	// Apart returns the command line of a process for StartApart and ResumeApart. That
-	// process prints one line of JSON at its end.
-	Apart func(Apart) ([]string, error)
+	// Apart returns the process for StartApart and ResumeApart. That process prints one
+	// line of JSON at its end.
+	Apart func(Apart) (*exec.Cmd, error)
 
 	Now    func() time.Time
 	Getenv func(string) string

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"os"
+	"os/exec"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -17,9 +19,9 @@ const (
 // hide hides a flag of cmd from people.
 func hide(cmd *cobra.Command, flag string) { _ = cmd.Flags().MarkHidden(flag) } // the flag exists
 
-// Apart returns the command line of a process that executes a session apart from this
-// one. It prints one line of JSON, about its end.
-func (i *Invocation) Apart(o app.Apart) ([]string, error) {
+// Apart returns a process that executes a session apart from this one. It prints one line
+// of JSON, about its end. confined runs the commands of a fresh session in a sandbox.
+func (i *Invocation) Apart(o app.Apart, confined bool) (*exec.Cmd, error) {
 	program, err := otherProgram("acode")
 	if err != nil {
 		return nil, err
@@ -42,5 +44,10 @@ func (i *Invocation) Apart(o app.Apart) ([]string, error) {
 	for _, dir := range i.allow {
 		args = append(args, "--allow-workspace", dir)
 	}
-	return args, nil
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = os.Environ()
+	if o.Fresh && confined {
+		cmd.Env = append(cmd.Env, "ACODE_SANDBOX=on") // a flag would hold for this process only
+	}
+	return cmd, nil
 }

@@ -3,9 +3,11 @@ package agent
 import (
 	"context"
 	"os"
+	"os/exec"
 	"strings"
 
 	"github.com/acode-dev/acode/app"
+	"github.com/acode-dev/acode/cli"
 	"github.com/acode-dev/acode/mcp"
 	"github.com/acode-dev/acode/plan"
 )
@@ -18,7 +20,17 @@ func (p *program) control(parent context.Context, f serving) error {
 		return err
 	}
 	defer stop()
-	setup.Apart = p.Apart
+	confined := f.sandbox == "on"
+	if f.write && confined {
+		setup.Supervisor, err = cli.Supervisor()
+		if err == nil {
+			_, err = setup.SandboxMode()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	setup.Apart = func(a app.Apart) (*exec.Cmd, error) { return p.Apart(a, confined) }
 	o.Open = func(ctx context.Context, workspace string, write bool) (*app.Site, error) {
 		open := app.OpenRead
 		if write {

@@ -421,6 +421,28 @@ func TestProgress(t *testing.T) {
 	c.state(id, "completed")
 }
 
+// The commands of a plan that a client sends run in a sandbox, also after a resume, unless
+// a person switched it off.
+func TestTasksAreConfined(t *testing.T) {
+	p := newPlace(t)
+	outside := filepath.Join(p.ws, "..", "outside")
+	text := planOf("run: 'echo a >> "+outside+" || echo kept >> ledger'", "run: 'test -e fixed; echo b >> "+outside+" || echo kept >> ledger'")
+	c := p.controlled()
+	id := c.run("r1", text)
+	c.state(id, "paused")
+	p.write("fixed", "")
+	c.done("resumed", "ResumeTask", map[string]any{"task_id": id, "request_id": "r2"})
+	c.state(id, "completed")
+	if _, err := os.Stat(outside); !os.IsNotExist(err) || p.read("ledger") != "kept\nkept\n" {
+		t.Errorf("outside: got %v and the ledger %q, want no file", err, p.read("ledger"))
+	}
+	c = p.controlled("--sandbox", "off")
+	c.state(c.run("r3", text), "completed")
+	if got := p.read("../outside"); got != "a\nb\n" {
+		t.Errorf("without a sandbox: got %q", got)
+	}
+}
+
 // Two clients, one of tasks and one of files and commands, and a person's run take turns
 // in one workspace.
 func TestTwoClientsAndARun(t *testing.T) {

@@ -82,6 +82,9 @@ func refused(message, next string) error {
 
 // check refuses flags of the other kind of server.
 func (f serving) check(cmd *cobra.Command) error {
+	if f.sandbox != "on" && f.sandbox != "off" {
+		return refused("--sandbox="+f.sandbox+" is not known", "use --sandbox=on or --sandbox=off")
+	}
 	if f.tools {
 		if f.write {
 			return refused("--allow-write cannot be combined with --tools", "use --allow files,commands")
@@ -111,8 +114,6 @@ func (f serving) options() (o mcp.Options, err error) {
 		}
 	}
 	switch {
-	case f.sandbox != "on" && f.sandbox != "off":
-		return o, refused("--sandbox="+f.sandbox+" is not known", "use --sandbox=on or --sandbox=off")
 	case o.Network && !o.Commands:
 		return o, refused("--allow=network is only for commands", "add commands to --allow")
 	case f.sandbox == "off":
