@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acode-dev/acode/process"
 	"github.com/acode-dev/acode/session"
 )
 
@@ -50,7 +52,7 @@ func TestConversationHasOneConnection(t *testing.T) {
 		now := time.Now()
 		setup.Now = func() time.Time {
 			if !wait {
-				now = now.Add(handoverByID)
+				now = now.Add(longHandover)
 			}
 			return now
 		}
@@ -82,6 +84,49 @@ func TestConversationHasOneConnection(t *testing.T) {
 	}
 	if err := <-second; err != nil {
 		t.Errorf("a connection after the first one: %v", err)
+	}
+}
+
+// A connection whose agent has ended is waited for, and never taken for another agent's.
+func TestConnectionOfAnEndedAgent(t *testing.T) {
+	dir := newWorkspace(t)
+	first := connect(t, dir)
+	defer first.close()
+	agent := exec.Command("sleep", "60")
+	if err := agent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	id, err := process.Identify(agent.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.self.Client = id
+	first.do(writeCall("a.txt", "x"), CallDone)
+	second := func() error {
+		setup, err := setupForTest(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := time.Now()
+		setup.Now = func() time.Time { now = now.Add(longHandover); return now }
+		site, err := Open(context.Background(), setup)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = site.Close() })
+		c, err := site.Converse(context.Background(), Agent{Client: "test"}, false)
+		if err == nil {
+			t.Cleanup(func() { _ = c.Close() })
+		}
+		return err
+	}
+	if err := second(); err != nil {
+		t.Errorf("beside an agent that lives: got %v, want a connection", err)
+	}
+	_ = agent.Process.Kill()
+	_ = agent.Wait() // it was killed
+	if err := second(); !errors.Is(err, session.ErrLocked) {
+		t.Errorf("after the agent's end: got %v, want %v", err, session.ErrLocked)
 	}
 }
 

@@ -98,6 +98,7 @@ func (s *Site) Converse(ctx context.Context, of Agent, fresh bool) (*Calls, erro
 		return nil, errors.Join(err, root.Close())
 	}
 	self.Turns = true
+	self = self.Serving()
 	root.Redact = s.Redactor
 	c := &Calls{site: s, of: of, root: root, self: self, known: map[session.StepID]*running{}, settled: map[session.StepID]bool{}}
 	c.ctx, c.end = context.WithCancel(context.WithoutCancel(ctx))
@@ -142,7 +143,7 @@ func (c *Calls) find(ctx context.Context) error {
 			continue
 		}
 		live, err := c.takeOver(ctx, r.ID)
-		if errors.Is(err, session.ErrLocked) {
+		if errors.Is(err, session.ErrLocked) && !c.left(r.ID) {
 			continue
 		}
 		c.id, c.live, c.stored = r.ID, live, true
@@ -151,17 +152,37 @@ func (c *Calls) find(ctx context.Context) error {
 	return nil
 }
 
-// handover is how long a new connection waits for the end of an earlier one, whose agent
-// may just have been killed. Without an id of the conversation, the earlier connection
-// may also be one of another agent. With an id it is not, so the wait is longer.
+// A new connection may find an earlier one, whose agent was just killed. It waits for the
+// end of that one, and longer if it is certain that the agent has ended or was the same.
 const (
 	handover     = time.Second
-	handoverByID = 10 * time.Second
+	longHandover = 10 * time.Second
 )
 
-// takeOver is connect, but waits a moment for a connection that ends.
+// takeOver is connect, but waits for a connection that ends. It returns ErrLocked if the
+// connection has not ended.
 func (c *Calls) takeOver(ctx context.Context, id session.ID) (*lock.Lock, error) {
-	return c.persist(ctx, handover, func() (*lock.Lock, error) { return c.connect(id) })
+	connect := func() (*lock.Lock, error) { return c.connect(id) }
+	live, err := c.persist(ctx, handover, connect)
+	if errors.Is(err, session.ErrLocked) && c.left(id) {
+		live, err = c.persist(ctx, longHandover, connect)
+	}
+	return live, occupied(err)
+}
+
+// left reports whether the agent of the connection that has a session has ended.
+func (c *Calls) left(id session.ID) bool {
+	h, held, err := lock.Read(c.site.agentFile(id))
+	return err == nil && held && h.Left()
+}
+
+// occupied explains that another connection has not ended.
+func occupied(err error) error {
+	if !errors.Is(err, session.ErrLocked) {
+		return err
+	}
+	return &session.Error{Code: session.ErrLocked, Message: "another connection has this conversation; nothing was changed", Cause: err, Retryable: true,
+		Next: session.Words("end the other agent that continued the same conversation, then make the call again")}
 }
 
 // persist tries to acquire a lock for some time.
@@ -185,12 +206,8 @@ func (c *Calls) alone(ctx context.Context) (err error) {
 	if c.of.Conversation == "" {
 		return nil
 	}
-	c.only, err = c.persist(ctx, handoverByID, func() (*lock.Lock, error) { return acquire(c.site.conversationFile(c.of), c.self) })
-	if errors.Is(err, session.ErrLocked) {
-		return &session.Error{Code: session.ErrLocked, Message: "another connection has this conversation; nothing was changed", Cause: err, Retryable: true,
-			Next: session.Words("end the other agent that continued the same conversation, then make the call again")}
-	}
-	return err
+	c.only, err = c.persist(ctx, longHandover, func() (*lock.Lock, error) { return acquire(c.site.conversationFile(c.of), c.self) })
+	return occupied(err)
 }
 
 // conversationFile is the lock file of the connection that has a conversation with an id.

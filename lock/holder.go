@@ -31,6 +31,23 @@ type Holder struct {
 	// Turns says that the holder executes single operations for an agent, and holds the
 	// lock only during each of them.
 	Turns bool `json:"turns,omitempty"`
+	// Client is the agent that started the holder as its server; zero if none did.
+	Client process.ID `json:"client,omitzero"`
+}
+
+// Serving returns h as that of a server whose agent is the parent of this process. If
+// the agent has ended already, h names none.
+func (h Holder) Serving() Holder {
+	if id, err := process.Identify(os.Getppid()); err == nil {
+		h.Client = id
+	}
+	return h
+}
+
+// Left reports whether the agent of h has ended. Its server will end, too.
+func (h Holder) Left() bool {
+	lives, err := h.Client.Alive()
+	return h.Client.PID > 0 && !h.Client.Elsewhere() && !lives && err == nil
 }
 
 // Self describes this process. The caller adds the session. Self returns ErrEnvironment

@@ -61,9 +61,6 @@ type Options struct {
 	Message time.Duration
 	// Conversation is the client's own id of its conversation; empty if it is not known.
 	Conversation string
-	// Getenv returns a variable of the environment, in which some clients give the id of
-	// their conversation; nil for no variables.
-	Getenv func(name string) string
 	// Fresh begins another session of the conversation.
 	Fresh bool
 	// Open opens a conversation in a workspace.
@@ -80,9 +77,6 @@ func (o *Options) fill() {
 	}
 	if o.Message == 0 {
 		o.Message = DefaultMessage
-	}
-	if o.Getenv == nil {
-		o.Getenv = func(string) string { return "" }
 	}
 }
 
@@ -216,7 +210,7 @@ func (c *calls) talk(r *sdk.CallToolRequest) (*talk, error) {
 		of.Conversation = either(of.Conversation, metaText(p.Meta, MetaConversation))
 	}
 	of.Conversation = either(of.Conversation, metaText(r.Params.Meta, MetaConversation))
-	of.Conversation = either(of.Conversation, c.options.given(of.Client, r.Params.Meta))
+	of.Conversation = either(of.Conversation, given(of.Client, r.Params.Meta))
 	c.mu.Lock()
 	o, ok := c.talks[of.Conversation]
 	if !ok {

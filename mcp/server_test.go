@@ -417,30 +417,22 @@ func TestCallOfUnknownConversation(t *testing.T) {
 	}
 }
 
-// Codex and Claude Code give the id of their conversation each in its own way. One that
-// may be wrong is not used.
+// Codex gives the id of its conversation in each call. A person and acode's own key
+// come first.
 func TestConversationOfClient(t *testing.T) {
-	batch := map[string]string{"CLAUDE_CODE_SESSION_ID": "claude-1", "CLAUDE_CODE_ENTRYPOINT": "sdk-cli"}
-	screen := map[string]string{"CLAUDE_CODE_SESSION_ID": "claude-1", "CLAUDE_CODE_ENTRYPOINT": "cli"}
-	for name, row := range map[string]struct {
-		client, meta, option, want string
-		environ                    map[string]string
-	}{
-		"codex":                  {client: "codex-mcp-client", meta: `{"threadId":"codex-1","callId":"c"}`, want: "codex-1"},
-		"codex_below_claude":     {client: "codex-mcp-client", meta: `{"threadId":"codex-1"}`, environ: batch, want: "codex-1"},
-		"claude_without_screen":  {client: "claude-code", meta: `{}`, environ: batch, want: "claude-1"},
-		"claude_with_a_screen":   {client: "claude-code", meta: `{}`, environ: screen},
-		"another_below_claude":   {client: "guest", meta: `{"threadId":"x"}`, environ: batch},
-		"the_person_says_so":     {client: "claude-code", meta: `{}`, environ: batch, option: "mine", want: "mine"},
-		"the_client_says_it":     {client: "codex-mcp-client", meta: `{"threadId":"codex-1","acode/conversation":"meta"}`, want: "meta"},
-		"an_id_of_another_type":  {client: "codex-mcp-client", meta: `{"threadId":7}`},
-		"an_id_that_is_too_long": {client: "codex-mcp-client", meta: `{"threadId":"` + strings.Repeat("x", 201) + `"}`},
+	for name, row := range map[string]struct{ client, meta, option, want string }{
+		"codex":                  {"codex-mcp-client", `{"threadId":"codex-1","callId":"c"}`, "", "codex-1"},
+		"another_client":         {"guest", `{"threadId":"x"}`, "", ""},
+		"the_person_says_so":     {"codex-mcp-client", `{"threadId":"codex-1"}`, "mine", "mine"},
+		"the_client_says_it":     {"codex-mcp-client", `{"threadId":"codex-1","acode/conversation":"meta"}`, "", "meta"},
+		"an_id_of_another_type":  {"codex-mcp-client", `{"threadId":7}`, "", ""},
+		"an_id_that_is_too_long": {"codex-mcp-client", `{"threadId":"` + strings.Repeat("x", 201) + `"}`, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHouse()
 			o := h.options(t)
 			got := make(chan session.Agent, 1)
-			o.Conversation, o.Getenv = row.option, func(name string) string { return row.environ[name] }
+			o.Conversation = row.option
 			o.Open = func(_ context.Context, _ string, of session.Agent, _ bool) (mcp.Conversation, error) {
 				got <- of
 				return visit{h}, nil

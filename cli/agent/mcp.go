@@ -154,7 +154,6 @@ func (p *program) serve(parent context.Context, f serving) error {
 			return err
 		}
 	}
-	o.Getenv = os.Getenv
 	o.Open = func(ctx context.Context, workspace string, of session.Agent, fresh bool) (mcp.Conversation, error) {
 		return open(ctx, setup, workspace, of, fresh)
 	}

@@ -316,7 +316,7 @@ func TestTwoConnections(t *testing.T) {
 		t.Errorf("acode ls: got %s, %v, want two sessions", out, err)
 	}
 	one.kill()
-	three := p.serve()
+	three := p.serve("--settle", "1h")
 	three.want("told", "run_command", command("echo 1 >> ledger"))
 	if got := p.read("ledger"); got != "1\n1\n" {
 		t.Errorf("ledger: got %q, want two lines", got)
