@@ -58,6 +58,9 @@ func Packages() map[string][]string {
 		"cli/agent":   {"app", "cli", "cli/install", "mcp", "plan", "session", "terminal"},
 		"cli/install": {"session"},
 
+		// A model that follows a script, for tests of agents.
+		"provider/script/server": {},
+
 		// Programs: main functions.
 		"cmd/acode":       {"cli"},
 		"cmd/acode-sync":  {"cli/sync"},
