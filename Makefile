@@ -7,7 +7,7 @@ GORELEASER := github.com/goreleaser/goreleaser/v2@v2.16.0
 VERSION := $(shell sed -n 's/^const Version = "\(.*\)"/\1/p' cli/main.go)
 PREFIX ?= /usr/local
 
-.PHONY: build share install uninstall package reproducible stranger demo demo-tools demo-sync test test-postgres18 check cross torture mutants bench clean docs
+.PHONY: build share install uninstall package reproducible stranger demo demo-tools demo-sync test test-postgres18 check cross torture e2e-claude e2e-codex mutants bench clean docs
 
 build:
 	@./scripts/compile bin/ ./cmd/acode ./cmd/acode-sync ./cmd/acode-agent
@@ -117,6 +117,14 @@ torture:
 	ACODE_TORTURE_LONG=1 $(GO) test -count=1 -v -timeout 1h ./local
 	cd internal/secrets && $(GO) test -count=1 -v .
 	./scripts/fuzz 1m
+
+# Kill Claude Code or Codex while they work with acode's tools, continue them by their own commands,
+# and judge the end; measure how late they forget an answer; and kill them with their own tools, for
+# comparison. A scripted model on loopback drives them. Each installs its client with npm into
+# bin/e2e and takes about a quarter of an hour.
+e2e-claude e2e-codex: build
+	@./scripts/need npm
+	$(GO) run ./internal/e2e -client $(@:e2e-%=%)
 
 # Plants mistakes in the code, one at a time, and runs the tests that claim to notice each. Fails
 # when a named one survives, or more than one in ten of the others.

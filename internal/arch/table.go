@@ -90,6 +90,7 @@ func Packages() map[string][]string {
 		"internal/faults":   {},
 		"internal/bench":    {"app", "config", "provider/command", "session", "local", "resume", "workspace", "internal/caller", "internal/crash", "internal/disk", "redact", "outbox", "remote", "internal/pgwire"},
 		"internal/drain":    {},
+		"internal/e2e":      {"provider/script/server"},
 		"internal/reqs":     {},
 		"internal/mutants":  {},
 		"internal/deploy":   {},
