@@ -33,7 +33,7 @@ of Claude Code or Codex. --write makes the change. Every other byte stays.`)
 type planner func(install.Client, install.Place) (install.Plan, error)
 
 func (p *program) clientCommand(verb string, plan planner, short, long string) *cobra.Command {
-	write := false
+	write, allow := false, []string{"files", "commands"}
 	var names []string
 	for _, c := range install.Clients() {
 		names = append(names, c.Name)
@@ -46,15 +46,21 @@ func (p *program) clientCommand(verb string, plan planner, short, long string) *
 				return &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("%q is not an agent that acode knows; nothing was changed", args[0]),
 					Next: session.Words("acode " + verb + " " + strings.Join(names, "|"))}
 			}
-			return p.configure(verb, install.Clients()[i], plan, write)
+			return p.configure(verb, install.Clients()[i], plan, write, allow)
 		},
 	}
 	c.Flags().BoolVar(&write, "write", false, "change the files")
+	if verb == "install" {
+		c.Flags().StringSliceVar(&allow, "allow", allow, "the server may use `files,commands,network`")
+	}
 	return c
 }
 
 // configure shows a plan, and carries it out with write.
-func (p *program) configure(verb string, c install.Client, plan planner, write bool) error {
+func (p *program) configure(verb string, c install.Client, plan planner, write bool, allow []string) error {
+	if _, err := (serving{allow: allow, sandbox: "on", patience: 1, settle: 1}).options(); err != nil {
+		return err
+	}
 	setup, err := p.Setup()
 	if err != nil {
 		return err
@@ -67,7 +73,7 @@ func (p *program) configure(verb string, c install.Client, plan planner, write b
 	if err != nil {
 		return err
 	}
-	todo, err := plan(c, install.Place{Home: home, Getenv: os.Getenv, Program: path, Records: setup.Settings.Config.Store.Home})
+	todo, err := plan(c, install.Place{Home: home, Getenv: os.Getenv, Program: path, Allow: strings.Join(allow, ","), Records: setup.Settings.Config.Store.Home})
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,8 @@ type Place struct {
 	Getenv func(string) string
 	// Program is the path of acode.
 	Program string
+	// Allow names the powers of the server, separated by commas.
+	Allow string
 	// Records is the directory for the records of additions.
 	Records string
 }
@@ -43,7 +45,7 @@ type target struct {
 func Clients() []Client { return []Client{claude(), codex()} }
 
 // serve is the command line of the server, without the program.
-func serve() []string { return []string{"mcp", "--tools", "--allow", "files,commands"} }
+func (p Place) serve() []string { return []string{"mcp", "--tools", "--allow", p.Allow} }
 
 func claude() Client {
 	return Client{
@@ -70,7 +72,7 @@ func claude() Client {
 				Command string   `json:"command"`
 				Args    []string `json:"args"`
 				Always  bool     `json:"alwaysLoad"`
-			}{"stdio", p.Program, serve(), true}
+			}{"stdio", p.Program, p.serve(), true}
 			var rules []entry
 			rules = append(rules, elements("allow", "mcp__acode__", "read_file", "list_files", "search", "session_state", "operation_result", "command_output", "wait_command")...)
 			rules = append(rules, elements("ask", "mcp__acode__", "run_command", "delete_file", "move_file")...)
@@ -119,7 +121,7 @@ func codex() Client {
 			return []target{{path: filepath.Join(dir, "config.toml"), tables: []table{
 				{Name: "mcp_servers.acode", Whole: true, Lines: []string{
 					"command = " + quote(p.Program),
-					"args = " + list(serve()),
+					"args = " + list(p.serve()),
 					"env_vars = " + list([]string{"ACODE_HOME", "ACODE_CONFIG", "ACODE_POSTGRES_URL", "ACODE_CHECKPOINT_SECRET", "XDG_STATE_HOME", "XDG_CONFIG_HOME"}),
 					`omit_tools_from = ["deferred", "code_mode"]`,
 					`default_tools_approval_mode = "writes"`,

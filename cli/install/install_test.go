@@ -17,7 +17,7 @@ import (
 func place(t *testing.T) Place {
 	t.Helper()
 	dir := t.TempDir()
-	return Place{Home: dir, Getenv: func(string) string { return "" }, Program: "/usr/bin/acode", Records: filepath.Join(dir, "state")}
+	return Place{Home: dir, Getenv: func(string) string { return "" }, Program: "/usr/bin/acode", Allow: "files,commands", Records: filepath.Join(dir, "state")}
 }
 
 // tree returns the files below a directory with their modes.

@@ -104,7 +104,7 @@ func (j *jsonText) add(e entry) (added []entry, err error) {
 	case !e.Element && ok && j.same(n, e.Value):
 		return added, nil
 	case !e.Element && ok:
-		return nil, fmt.Errorf("it has an entry %s already, which acode did not add", e)
+		return nil, fmt.Errorf("it has an entry %s already, which is not the one that acode writes", e)
 	}
 	return append(added, j.insert(e)), nil
 }

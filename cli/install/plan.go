@@ -75,6 +75,9 @@ func Add(c Client, p Place) (Plan, error) {
 	plan.record = &r
 	for _, t := range c.targets(p) {
 		change, a, err := install(t)
+		if err != nil && len(r.Files) > 0 {
+			return plan, refused(c, t.path, fmt.Errorf("%w; to change what acode added, remove it first: acode uninstall %s --write", err, c.Name))
+		}
 		if err != nil {
 			return plan, refused(c, t.path, err)
 		}

@@ -74,7 +74,7 @@ func (t *tomlText) add(want table) (table, error) {
 	case reflect.DeepEqual(old, lookup(all, path)):
 		return want, nil
 	case ok && want.Whole:
-		return want, fmt.Errorf("it has a table %s already, which acode did not add", want.Name)
+		return want, fmt.Errorf("it has a table %s already, which is not the one that acode writes", want.Name)
 	default:
 		for _, line := range lines {
 			key := keyOf(line)
