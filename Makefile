@@ -83,7 +83,7 @@ demo-sync: build
 test:
 	@ACODE_RACE=1 ./scripts/compile
 	@./scripts/need git gcc:gcc,libc6-dev sqlite3 script:bsdutils postgres:postgresql pgbouncer promtool:prometheus systemd-analyze:systemd \
-		zsh dh_bash-completion:bash-completion busybox:busybox-static script:bsdutils man:man-db dpkg-deb:dpkg npm
+		make node:nodejs npm pytest-3:python3-pytest zsh dh_bash-completion:bash-completion busybox:busybox-static man:man-db dpkg-deb:dpkg
 	@./scripts/test
 
 # What talks to PostgreSQL, against version 18, which Debian does not have yet. The restored server

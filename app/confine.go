@@ -20,19 +20,69 @@ import (
 // SandboxMode returns how this system confines commands. It returns ErrConfig if it
 // cannot.
 func (s *Setup) SandboxMode() (string, error) {
-	executable := s.Supervisor
-	if executable == "" {
-		var err error
-		if executable, err = os.Executable(); err != nil {
-			return "", fmt.Errorf("find this program: %w", err)
-		}
+	executable, err := s.stageProgram()
+	if err != nil {
+		return "", err
 	}
 	mode, err := sandbox.Mode(executable)
 	if err != nil {
-		return "", &session.Error{Code: session.ErrConfig, Message: "this system cannot confine commands; nothing was changed", Cause: err,
-			Next: session.Then("without a sandbox, commands have all your rights; to see what is missing", session.MoveDoctor, "")}
+		return "", &session.Error{Code: session.ErrConfig, Message: "this system cannot confine commands, so none was started", Cause: err,
+			Next: session.Words("run commands without a sandbox, with all your rights: for agents --sandbox=off, for plans sandbox: off")}
 	}
 	return mode, nil
+}
+
+// stageProgram returns the program that is the first stage of confined commands.
+func (s *Setup) stageProgram() (string, error) {
+	if s.Supervisor != "" {
+		return s.Supervisor, nil
+	}
+	path, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find this program: %w", err)
+	}
+	return path, nil
+}
+
+// Diagnosis is what the sandbox enforces on this system.
+type Diagnosis struct {
+	V int `json:"v"`
+	// Mode is namespaces or filter.
+	Mode     string            `json:"mode"`
+	Enforced string            `json:"enforced"`
+	Findings []sandbox.Finding `json:"findings"`
+	// OK says that everything that is promised was refused.
+	OK bool `json:"ok"`
+}
+
+// Examine tries a sandbox without a network on this system. It returns ErrConfig if there
+// can be none.
+func (s *Setup) Examine() (d Diagnosis, err error) {
+	d = Diagnosis{V: 1, OK: true}
+	if d.Mode, err = s.SandboxMode(); err != nil {
+		return d, err
+	}
+	trial := *s
+	if trial.Workspace, err = os.MkdirTemp("", "acode-doctor-"); err != nil {
+		return d, fmt.Errorf("make a workspace: %w", err)
+	}
+	box, err := trial.box(d.Mode, false)
+	p := sandbox.Profile(box.Sandbox)
+	// they held nothing
+	defer func() { _, _ = os.RemoveAll(trial.Workspace), os.RemoveAll(filepath.Dir(p.Home)) }()
+	if err != nil {
+		return d, err
+	}
+	executable, err := s.stageProgram()
+	if err != nil {
+		return d, err
+	}
+	d.Enforced = p.Enforced()
+	d.Findings, err = p.Examine(executable, resolved(s.home()), config.UserDir(os.Getenv))
+	for _, f := range d.Findings {
+		d.OK = d.OK && (f.Refused || !f.Promised)
+	}
+	return d, err
 }
 
 // confines returns a function that makes the sandboxes of the session.

@@ -30,6 +30,12 @@ const StageCommand = sandbox.Stage
 // StageCommand. It returns the exit status if that fails.
 func Confined(args []string) int { return sandbox.Enter(args) }
 
+// ProbeCommand is the first argument of the process that Examine starts in a sandbox.
+const ProbeCommand = sandbox.Probe
+
+// Probe carries out the acts of Examine. args follow ProbeCommand.
+func Probe(args []string) int { return sandbox.Try(args) }
+
 // OnTerminal runs a program on a terminal. args are its file and arguments. It returns
 // the exit status.
 func OnTerminal(args []string) int { return command.OnTerminal(args[0], args[1:]) }

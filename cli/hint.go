@@ -53,7 +53,6 @@ func moves() map[session.Move]move {
 		session.MoveForkOff:        {Command: "sync fork-off", About: "ID"},
 		session.MoveMigrate:        {Command: "admin migrate"},
 		session.MoveDevices:        {Command: "admin device list"},
-		session.MoveDoctor:         {Command: "doctor"},
 		session.MoveCheckConfig:    {Command: "config validate"},
 		session.MovePlanSchema:     {Command: "schema plan"},
 		session.MoveConfigSchema:   {Command: "schema config"},

@@ -27,6 +27,9 @@ func Main(ctx context.Context, args []string) int {
 	if len(args) > 0 && args[0] == app.StageCommand {
 		return app.Confined(args[1:])
 	}
+	if len(args) > 0 && args[0] == app.ProbeCommand {
+		return app.Probe(args[1:])
+	}
 	ownFiles()
 	i := newInvocation()
 	return i.carryOut(ctx, i.root(), args)

@@ -164,7 +164,7 @@ func (i *Invocation) root() *cobra.Command {
 	list.Use = "ls"
 	root.AddCommand(i.initCommand(), i.runCommand(), i.resumeCommand(), i.statusCommand(), i.followCommand(), i.logsCommand(), list, i.historyCommand(), i.cancelCommand(), i.sessionCommand(),
 		i.approveCommand(), i.denyCommand(), i.checkCommand(), i.verifyCommand(), i.configCommand(), i.schemaCommand(),
-		i.exitCodesCommand(), i.versionCommand(), i.superviseCommand(), i.terminalCommand())
+		i.exitCodesCommand(), i.doctorCommand(), i.versionCommand(), i.superviseCommand(), i.terminalCommand())
 	root.AddCommand(i.otherCommands()...)
 	return root
 }

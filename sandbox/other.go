@@ -24,3 +24,11 @@ func Enter([]string) int { return 126 }
 
 // Failure returns nil.
 func Failure(string) error { return nil }
+
+// Examine returns an error: only Linux can confine commands.
+func (p Profile) Examine(string, string, string) ([]Finding, error) {
+	return nil, errors.New("only Linux can confine commands")
+}
+
+// Try does nothing.
+func Try([]string) int { return 126 }

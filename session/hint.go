@@ -74,8 +74,6 @@ const (
 	MoveMigrate Move = "migrate"
 	// list the devices that the server knows
 	MoveDevices Move = "devices"
-	// show what this system enforces for confined commands
-	MoveDoctor Move = "doctor"
 	// check the configuration
 	MoveCheckConfig Move = "check_config"
 	// show the format of plan files
