@@ -156,6 +156,7 @@ func TestJudge(t *testing.T) {
 			m.end.results[5] = r
 		}, "wrong: call 6 is done"},
 		"another_text":    {func(_ *testing.T, _ string, m *model) { m.end.seen[3].text = "mark04 0" }, "wrong: the answer result of call 4"},
+		"unknown":         {func(_ *testing.T, _ string, m *model) { m.end.seen[3].outcome = "unknown" }, "wrong: an outcome is unknown"},
 		"no_end":          {func(_ *testing.T, _ string, m *model) { m.end = nil }, "lost: the end of the script"},
 		"cannot_continue": {func(_ *testing.T, _ string, m *model) { m.end.failed = "denied" }, "wrong: denied"},
 	} {
@@ -172,7 +173,7 @@ func TestJudge(t *testing.T) {
 				put(t, ws, path, text)
 			}
 			row.plant(t, ws, d.m)
-			if got := judge(d.m, ws).String(); (got == "") != (row.want == "") || !strings.Contains(got, row.want) {
+			if got := judge(d.m, ws, false).String(); (got == "") != (row.want == "") || !strings.Contains(got, row.want) {
 				t.Errorf("got %q, want %q", got, row.want)
 			}
 		})

@@ -95,9 +95,9 @@ func (o options) carryOut(a agent, t trial, own bool) (v verdict, err error) {
 		err = o.resumed(a, s, t)
 	}
 	if err == nil {
-		v = judge(m, s.ws)
+		v = judge(m, s.ws, t.all)
 	}
-	if err = errors.Join(err, s.close()); err == nil && !v.bad() {
+	if err = errors.Join(err, s.close()); err == nil && (own || !v.bad()) {
 		return v, os.RemoveAll(s.dir)
 	}
 	if !errors.Is(err, errMissed) {
