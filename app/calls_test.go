@@ -272,6 +272,26 @@ func TestSettledBeforeAKill(t *testing.T) {
 	}
 }
 
+// An agent may see the record of a call that was settled on an earlier connection. That
+// does not settle the call again, which the journal would refuse together with the next
+// call.
+func TestSettledTwice(t *testing.T) {
+	dir := newWorkspace(t)
+	c := connect(t, dir)
+	first := c.do(writeCall("a", "x"), CallDone).Op
+	c.Settle(first)
+	c.do(writeCall("b", "x"), CallDone)
+	c.close()
+	c = connect(t, dir)
+	c.do(writeCall("c", "x"), CallDone)
+	c.close()
+	c = connect(t, dir)
+	defer c.close()
+	c.do(writeCall("d", "x"), CallDone)
+	c.Settle(first)
+	c.do(writeCall("e", "x"), CallDone)
+}
+
 // A command that outlasts the patience runs on, also without the connection. The next
 // connection gets its result.
 func TestCallOutlastsItsConnection(t *testing.T) {

@@ -467,12 +467,24 @@ func (c *Calls) Session(ctx context.Context) (id session.ID, short string) {
 }
 
 // Settle records that the agent has surely seen the answers of ops. It does not wait for
-// a disk. A call without an outcome is ignored.
+// a disk. A call without an outcome is ignored, and so is one that the journal no longer
+// owes.
 func (c *Calls) Settle(ops ...session.StepID) {
+	owed := map[session.StepID]bool{}
+	err := c.look(c.ctx, func(s *session.Session) {
+		for _, id := range ops {
+			op := s.At(id)
+			owed[id] = op != nil && op.Status != session.InProgress
+		}
+	})
+	if err != nil { // the answers stay owed
+		c.site.Log.Warn("settled calls could not be noted", "event", "marks_lost", "error", err.Error())
+		return
+	}
 	c.mu.Lock()
 	var fresh []string
 	for _, id := range ops {
-		if r := c.known[id]; !c.settled[id] && (r == nil || r.over()) {
+		if r := c.known[id]; owed[id] && !c.settled[id] && (r == nil || r.over()) {
 			c.settled[id] = true
 			fresh = append(fresh, id.Op)
 		}
