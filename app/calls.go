@@ -149,15 +149,6 @@ func (c *Calls) start(it session.Item, do func(context.Context) error) *running 
 	return r
 }
 
-func (r *running) over() bool {
-	select {
-	case <-r.done:
-		return true
-	default:
-		return false
-	}
-}
-
 // await waits for the outcome of a call.
 func (c *Calls) await(ctx context.Context, id session.StepID, r *running, patience time.Duration) (CallResult, error) {
 	limit := time.NewTimer(patience)

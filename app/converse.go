@@ -484,7 +484,7 @@ func (c *Calls) Settle(ops ...session.StepID) {
 	c.mu.Lock()
 	var fresh []string
 	for _, id := range ops {
-		if r := c.known[id]; owed[id] && !c.settled[id] && (r == nil || r.over()) {
+		if owed[id] && !c.settled[id] {
 			c.settled[id] = true
 			fresh = append(fresh, id.Op)
 		}
