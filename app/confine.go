@@ -27,7 +27,7 @@ func (s *Setup) SandboxMode() (string, error) {
 	mode, err := sandbox.Mode(executable)
 	if err != nil {
 		return "", &session.Error{Code: session.ErrConfig, Message: "this system cannot confine commands, so none was started", Cause: err,
-			Next: session.Words("run commands without a sandbox, with all your rights: for agents --sandbox=off, for plans sandbox: off")}
+			Next: session.Words("to run commands with all your rights, set sandbox: off in the configuration")}
 	}
 	return mode, nil
 }

@@ -2,7 +2,7 @@ package sandbox
 
 // Finding is one act that was tried inside a real sandbox.
 type Finding struct {
-	// Act says in words what was tried.
+	// Act describes the act in words.
 	Act string `json:"act"`
 	// Promised says that the sandbox promises to refuse the act on this system.
 	Promised bool `json:"promised"`

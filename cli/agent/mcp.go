@@ -151,7 +151,7 @@ func (p *program) serve(parent context.Context, f serving) error {
 	setup.Supervisor, setup.Agent = supervisor, o.Sandbox
 	if o.Commands && o.Sandbox != session.Unconfined {
 		if o.SandboxMode, err = setup.SandboxMode(); err != nil {
-			return err
+			return unconfinable(err)
 		}
 	}
 	o.Open = func(ctx context.Context, workspace string, of session.Agent, fresh bool) (mcp.Conversation, error) {
@@ -173,6 +173,14 @@ func (p *program) connect(parent context.Context, c *mcp.Connection) (setup app.
 	c.Version, c.Workspace, c.Spell, c.Mask, c.Now = cli.Version, p.Dir(), p.Spell, setup.Redactor.String, p.Now
 	ctx, stop = signal.NotifyContext(parent, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	return setup, ctx, stop, nil
+}
+
+// unconfinable adds to err how to serve without a sandbox.
+func unconfinable(err error) error {
+	if e := (*session.Error)(nil); errors.As(err, &e) {
+		e.Next = session.Words("to run commands with all your rights, add --sandbox=off; to see what is missing: acode doctor")
+	}
+	return err
 }
 
 // conversation closes its site, too.
