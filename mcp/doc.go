@@ -1,4 +1,5 @@
-// Package mcp serves files and commands to an agent over the Model Context Protocol.
+// Package mcp serves tools over the Model Context Protocol: files and commands to an
+// agent, or control tools, which act on sessions and call them tasks.
 //
 // A call that changes something is an operation of a session: package app commits its
 // intent, carries it out, commits its receipt, and only then this package answers.

@@ -421,8 +421,8 @@ func TestProgress(t *testing.T) {
 	c.state(id, "completed")
 }
 
-// The commands of a plan that a client sends run in a sandbox, also after a resume, unless
-// a person switched it off.
+// The commands of a plan that a client sends run in a sandbox, also after a resume,
+// unless a person switched it off.
 func TestTasksAreConfined(t *testing.T) {
 	p := newPlace(t)
 	outside := filepath.Join(p.ws, "..", "outside")

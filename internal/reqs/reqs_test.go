@@ -70,6 +70,8 @@ func TestEveryRequirementIsListed(t *testing.T) {
 		"output": {"What Gets Skipped", "Resume Recent", "Resume Specific", "List Resumable", "Resume Status", "Environment Validation", "Changed Files", "Normal Mode", "Degraded Mode",
 			"Read Operations", "Write Operations", "Partial Writes", "Session Locked", "Terminal State"},
 		"key": {"resume.in_progress_strategy", "resume.validate_environment", "resume.changed_files_action", "resume.validation_timeout_seconds"},
+		"Claudine": {"US-3.1", "US-3.2", "US-3.3", "US-3.4", "US-3.5", "success 1", "success 2", "success 3", "success 4", "success 5",
+			"failure 1", "failure 2", "failure 3", "failure 4", "edge 1", "edge 2", "edge 3", "edge 4", "tool", "approvals"},
 		"log": {"event", "session_id", "checkpoint_id", "skipped_tasks", "skipped_steps", "remaining_steps", "in_progress_action", "sync_status", "environment_valid"},
 	} {
 		for _, name := range names {
