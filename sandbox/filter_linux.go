@@ -121,7 +121,8 @@ func (p *program) unless(test uint16, k, verdict uint32) {
 	p.ret(verdict)
 }
 
-// call writes the verdicts about the call nr, with the low half of its argument arg loaded.
+// call writes the verdicts about the call nr, with the low half of its argument arg
+// loaded.
 func (p *program) call(nr uint32, arg uint32, write func(*program)) {
 	var body program
 	body.load(argOffset + arg*8)
