@@ -249,7 +249,7 @@ func (b box) state() string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// stage prepares the targets of escapes: a process, servers, shared memory and a terminal.
+// stage prepares the targets of escapes: a process, servers, shared memory, a terminal.
 func stage(t *testing.T, b box) (s stagings) {
 	t.Helper()
 	must := func(err error) {

@@ -1,0 +1,79 @@
+package agent
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The commands of an agent run in a sandbox by default. Without one they reach the same
+// things, and the history says so.
+func TestCommandsAreConfined(t *testing.T) {
+	p := newPlace(t)
+	dir := filepath.Dir(p.ws)
+	if err := os.WriteFile(filepath.Join(dir, "home", "secret"), []byte("of the person\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.environ = append(p.environ, "DEPLOY_TOKEN=hunter2hunter2")
+	script := command(`cat ` + dir + `/home/secret && echo READ-HOME
+ls ` + dir + `/state/acode.db && echo READ-STORE
+echo x > ` + dir + `/planted
+test -n "$DEPLOY_TOKEN" && echo TOKEN
+echo in > inside; echo "$HOME"; true`)
+	tried := []string{"READ-HOME", "READ-STORE", "TOKEN"}
+	planted := func() bool { _, err := os.Stat(filepath.Join(dir, "planted")); return err == nil }
+	c := p.serve("--conversation", "one")
+	text := c.want("done", "run_command", script).Structured.Text
+	for _, breach := range tried {
+		if strings.Contains(text, "\n"+breach) {
+			t.Errorf("in the sandbox: %s\n%s", breach, text)
+		}
+	}
+	if planted() { // in /tmp the command has a private directory of the same name
+		t.Error("the command wrote outside")
+	}
+	if p.read("inside") != "in\n" || !strings.Contains(text, filepath.Join(dir, "state", "sandbox")) {
+		t.Errorf("the command could not work: %s", text)
+	}
+	if bytes.Contains(p.history(), []byte("PowersGranted")) {
+		t.Error("the history has PowersGranted")
+	}
+	c.kill()
+	c = p.serve("--conversation", "two", "--sandbox=off")
+	text = c.want("done", "run_command", script).Structured.Text
+	for _, act := range tried {
+		if !strings.Contains(text, "\n"+act) {
+			t.Errorf("without a sandbox: no %s\n%s", act, text)
+		}
+	}
+	if !planted() {
+		t.Error("without a sandbox: nothing was written outside")
+	}
+	if !bytes.Contains(p.history(), []byte(`"PowersGranted"`)) {
+		t.Errorf("the history lacks PowersGranted:\n%s", p.history())
+	}
+}
+
+// history returns the events of the newest session.
+func (p place) history() []byte {
+	p.t.Helper()
+	out, err := p.command("history", "--json").Output()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return out
+}
+
+// Unknown values of the flag are refused.
+func TestFlagsOfTheSandbox(t *testing.T) {
+	p := newPlace(t)
+	for _, args := range [][]string{{"--sandbox=maybe"}, {"--allow", "files,network"}} {
+		cmd := p.command(append([]string{"mcp", "--tools"}, args...)...)
+		cmd.Stderr = nil
+		if err := cmd.Run(); err == nil || cmd.ProcessState.ExitCode() != 2 {
+			t.Errorf("acode mcp %v: got %v, want status 2", args, err)
+		}
+	}
+}
