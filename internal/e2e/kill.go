@@ -57,8 +57,8 @@ func trials(n int, random *rand.Rand) []trial {
 	return out
 }
 
-// patience limits one life of a client.
-const patience = 2 * time.Minute
+// patience limits one life of a client. On a busy machine one needs minutes to start.
+const patience = 5 * time.Minute
 
 // pause is how long a trial waits before the resume. It is longer than the server's
 // time to settle an answer.
