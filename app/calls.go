@@ -54,6 +54,8 @@ type CallResult struct {
 	Command *session.CommandResult
 	// Files are the files that the call wrote.
 	Files []session.FileState
+	// Held are the changes of protected paths that acode put back.
+	Held []session.HeldChange
 	// Changed are files of the session that others have changed. It is set by Since.
 	Changed []Difference
 }
@@ -324,15 +326,15 @@ func (c *Calls) answer(ctx context.Context, op *session.StepState) (CallResult, 
 	case session.StepDone:
 		var d session.OperationCompletedData
 		err = c.event(ctx, op.LastSeq, &d)
-		a.Outcome, a.Command, a.Files = CallDone, d.Command, d.Files
+		a.Outcome, a.Command, a.Files, a.Held = CallDone, d.Command, d.Files, d.Held
 	case session.StepFailed:
 		var d session.OperationFailedData
 		err = c.event(ctx, op.LastSeq, &d)
-		a.Outcome, a.Command, a.Files, a.Code, a.Message = CallFailed, d.Command, d.Files, d.Code, d.Message
+		a.Outcome, a.Command, a.Files, a.Held, a.Code, a.Message = CallFailed, d.Command, d.Files, d.Held, d.Code, d.Message
 	case session.StepUncertain:
 		var d session.OperationUnknownData
 		err = c.event(ctx, op.LastSeq, &d)
-		a.Outcome, a.Command, a.Code, a.Message = CallUnknown, d.Command, session.ErrUncertain, d.Why
+		a.Outcome, a.Command, a.Held, a.Code, a.Message = CallUnknown, d.Command, d.Held, session.ErrUncertain, d.Why
 	}
 	return a, err
 }

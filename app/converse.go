@@ -401,7 +401,8 @@ func (w *work) calls(ctx context.Context, root *workspace.Root, runner *command.
 			StepID: id, Kind: session.KindCalls, Key: session.KeyOf(s.ID, id, 1).String(), Attempt: 1, Digest: w.plan.Tasks[0].Steps[0].Digest(),
 		}})
 	}
-	return w.engine(root, runner, env).Calls(ready.Next, append(ready.Begin, also...)...), open, nil
+	calls, err := w.engine(root, runner, env).Calls(ctx, ready.Next, open, append(ready.Begin, also...)...)
+	return calls, open, err
 }
 
 // execute begins the epoch and continues the calls that were in progress.

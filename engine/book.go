@@ -152,6 +152,8 @@ func about(d session.Draft) (id session.StepID, files []session.FileState) {
 		return data.StepID, nil
 	case session.ApprovalDeniedData:
 		return data.StepID, nil
+	case session.ChangesHeldData:
+		return data.Of(), nil
 	case session.ChangesAcceptedData:
 		return session.StepID{}, data.Files
 	}

@@ -23,14 +23,17 @@ type Calls struct {
 }
 
 // Calls returns the execution of next, the continuation of an outside agent's session.
-// begin is committed together with the first intent.
-func (e *Engine) Calls(next session.Continuation, begin ...session.Draft) *Calls {
+// open are the calls in progress. begin is committed together with the first intent.
+func (e *Engine) Calls(ctx context.Context, next session.Continuation, open []session.Item, begin ...session.Draft) (*Calls, error) {
 	e.begins(next, begin)
+	if err := e.newBranch().expect(ctx, open); err != nil {
+		return nil, err
+	}
 	e.crew.limit = session.MostCalls
 	e.book.known()
 	c := &Calls{e: e}
 	e.book.look(func(s *session.Session) { c.last = s.Calls })
-	return c
+	return c, nil
 }
 
 // Number returns the name of the next call.
@@ -79,6 +82,7 @@ func (a *Admitted) Do(ctx context.Context) error {
 		err = b.step(ctx, &it)
 	}
 	if err = b.refusal(&it, err); err != nil {
+		b.guard.forget()
 		if b.book.step(it.ID).Status != session.InProgress {
 			a.c.giveUp(b, it.ID)
 		}

@@ -48,6 +48,11 @@ func (b *branch) change(ctx context.Context, it *session.Item, step *session.Ste
 		return b.unprepared(ctx, it, step, err)
 	}
 	defer b.Files.Discard(key)
+	if it.Call != nil {
+		if err := b.Files.CheckProtected(ctx, key); err != nil {
+			return err
+		}
+	}
 	if err := b.keep(ctx, ts); err != nil {
 		return err
 	}

@@ -32,7 +32,12 @@ func (b *branch) run(ctx context.Context, it *session.Item, step *session.Step) 
 		b.handling(it, it.Action)
 		b.spent = append(b.spent, b.key(it, it.Attempt-1))
 	}
-	if err := b.enter(ctx, it, step.Digest()); err != nil {
+	state, err := b.guarding(ctx, it)
+	if err != nil {
+		return err
+	}
+	defer b.guard.leave(it.ID)
+	if err := b.enter(ctx, it, session.StepStartedData{Digest: step.Digest(), Guard: state}); err != nil {
 		return err
 	}
 	switch it.Action {
@@ -180,6 +185,10 @@ func (b *branch) take(ctx context.Context, it *session.Item, step *session.Step,
 	if err != nil {
 		return "", err
 	}
+	held, err := b.putBack(ctx, it)
+	if err != nil {
+		return "", err
+	}
 	files, err := b.changedFiles(ctx)
 	if err != nil {
 		return "", err
@@ -187,7 +196,7 @@ func (b *branch) take(ctx context.Context, it *session.Item, step *session.Step,
 	if it.Action == session.ActionAttach {
 		b.overUS = rec.EndedUS
 	}
-	receipt := session.StepCompletedData{Command: result, Files: files, Manifest: b.look(ctx)}
+	receipt := session.StepCompletedData{Command: result, Files: files, Manifest: b.look(ctx), Held: held}
 	f := judge(step.Run, result)
 	if f != nil {
 		f.last = last
@@ -209,7 +218,7 @@ func (b *branch) take(ctx context.Context, it *session.Item, step *session.Step,
 		}
 	}
 	if f != nil {
-		f.command, f.files, f.manifest = result, files, receipt.Manifest
+		f.command, f.files, f.manifest, f.held = result, files, receipt.Manifest, held
 		return "", f
 	}
 	b.done(it, receipt)

@@ -29,6 +29,9 @@ func image(files map[string]string, path string) session.Image {
 
 // workspace is the access of one process to the files of its world.
 type workspace struct {
+	// nil, because only calls of an agent are guarded
+	engine.Guarding
+
 	w        *world
 	prepared map[string]prepared
 	// contents by path, as Prepare hashed them

@@ -96,6 +96,8 @@ type Engine struct {
 	persons chan struct{}
 	// held during Look and Snapshot
 	looking sync.Mutex
+	// watches the protected paths while commands of an agent run
+	guard *guard
 }
 
 // Policy holds decisions that a person or the configuration made in advance.
@@ -161,6 +163,7 @@ func (e *Engine) begins(next session.Continuation, begin []session.Draft) {
 	e.persons = make(chan struct{}, 1)
 	e.book = newBook(e, begin)
 	e.crew = newCrew(e)
+	e.guard = newGuard()
 	if e.crew.limit > 1 {
 		e.book.known()
 	}

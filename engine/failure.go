@@ -24,6 +24,8 @@ type failure struct {
 
 	// manifest of the workspace after a command
 	manifest string
+	// changes of protected paths that were put back
+	held []session.HeldChange
 }
 
 // Error implements error.
@@ -86,7 +88,7 @@ func (b *branch) stepError(ctx context.Context, it *session.Item, err error) err
 func (b *branch) fail(it *session.Item, f *failure) {
 	st := b.book.step(it.ID)
 	b.queue(session.Draft{Type: it.ID.Event(session.StepFailedEvent), Data: session.StepFailedData{
-		StepID: it.ID, Key: st.Key, Attempt: st.Attempt, By: f.by, Code: f.code, Message: f.message, EndedUS: b.overUS, Files: f.files, Command: f.command, Manifest: f.manifest,
+		StepID: it.ID, Key: st.Key, Attempt: st.Attempt, By: f.by, Code: f.code, Message: f.message, EndedUS: b.overUS, Files: f.files, Command: f.command, Manifest: f.manifest, Held: f.held,
 	}}, session.Notice{Kind: session.NoticeFailed, Item: it, Text: b.Redact(f.Error()), Detail: f.last})
 	b.Log.Warn("step failed", "event", "step_failed", "step", it.ID.String(), "code", string(f.code))
 }

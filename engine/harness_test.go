@@ -106,7 +106,7 @@ func (p *process) run() (res session.Result, crashed bool, err error) {
 		resume.Commands
 	} = supervisor{p.w}
 	if p.shared != nil {
-		journal, files, commands = p.shared, sharedFiles{p.shared, ws}, sharedCommands{p.shared, supervisor{p.w}}
+		journal, files, commands = p.shared, sharedFiles{nil, p.shared, ws}, sharedCommands{p.shared, supervisor{p.w}}
 	}
 	r := &resume.Resumer{
 		Journal: journal, Plan: p.w.plan, Files: files, Commands: commands, Environment: quiet{}, Person: quiet{},

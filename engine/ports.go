@@ -67,6 +67,7 @@ type Files interface {
 	Changing
 	Undoing
 	Looking
+	Guarding
 }
 
 // Reading is the part for steps that read.
@@ -134,6 +135,28 @@ type Box struct {
 	Environ []string
 	// Own are variables that replace inputs, such as HOME.
 	Own []string
+}
+
+// Guarding is the part for the paths that other programs execute or trust. An agent may
+// not change them.
+type Guarding interface {
+	// CheckProtected returns ErrDenied if the changes that Prepare worked out under key
+	// touch a protected path.
+	CheckProtected(ctx context.Context, key string) error
+
+	// Guarded returns the state of the protected paths.
+	Guarded(ctx context.Context) ([]session.Guarded, error)
+
+	// HeldChanges returns how the protected paths differ from an earlier state, and what
+	// Place needs to put them back.
+	HeldChanges(ctx context.Context, was []session.Guarded) (changes []session.HeldChange, want []session.Guarded, err error)
+
+	// GuardedContent opens a protected file. The caller closes it. Reading returns
+	// ErrFileChanged if the file has another content than g says.
+	GuardedContent(g session.Guarded) (io.ReadCloser, error)
+
+	// Place makes protected paths as want says, durably.
+	Place(ctx context.Context, want []session.Guarded, content func(session.Guarded) (io.ReadCloser, error)) error
 }
 
 // Commands runs commands under a supervisor that outlives this process. *command.Runner

@@ -10,7 +10,7 @@ import (
 // done again under the same key (FR-024).
 func (b *branch) read(ctx context.Context, it *session.Item, step *session.Step) error {
 	again := b.inProgress(it)
-	if err := b.enter(ctx, it, step.Digest()); err != nil {
+	if err := b.enter(ctx, it, session.StepStartedData{Digest: step.Digest()}); err != nil {
 		return err
 	}
 	if again {
@@ -36,11 +36,12 @@ func (b *branch) read(ctx context.Context, it *session.Item, step *session.Step)
 }
 
 // enter begins a new attempt, or continues the one in progress.
-func (b *branch) enter(ctx context.Context, it *session.Item, digest string) error {
+func (b *branch) enter(ctx context.Context, it *session.Item, d session.StepStartedData) error {
 	if b.inProgress(it) {
 		return b.again(ctx, it)
 	}
-	return b.begin(ctx, it, session.StepStartedData{Digest: digest, By: retriedBy(it)})
+	d.By = retriedBy(it)
+	return b.begin(ctx, it, d)
 }
 
 // inProgress reports whether the item's attempt has a durable intent and no receipt.

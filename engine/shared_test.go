@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acode-dev/acode/engine"
 	"github.com/acode-dev/acode/session"
 )
 
@@ -126,6 +127,8 @@ func (s *shared) Open(ctx context.Context, h string) (io.ReadCloser, error) {
 
 // sharedFiles are the files of a shared world.
 type sharedFiles struct {
+	engine.Guarding
+
 	s *shared
 	f *workspace
 }

@@ -39,8 +39,12 @@ func (b *branch) recordUnknown(ctx context.Context, it *session.Item, rec sessio
 	if err != nil && !errors.Is(err, session.ErrCorrupt) {
 		return err
 	}
+	held, err := b.putBack(ctx, it)
+	if err != nil {
+		return err
+	}
 	b.queue(session.Draft{Type: it.ID.Event(session.StepUnknown), Data: session.StepUnknownData{
-		StepID: it.ID, Key: rec.Key, Attempt: it.Attempt, Why: rec.Why, Command: soFar, Manifest: b.look(ctx),
+		StepID: it.ID, Key: rec.Key, Attempt: it.Attempt, Why: rec.Why, Command: soFar, Manifest: b.look(ctx), Held: held,
 	}}, session.Notice{Kind: session.NoticeUncertain, Item: it, Text: rec.Why, Detail: b.redacted(rec.Left)})
 	return nil
 }

@@ -118,11 +118,11 @@ const (
 	insertSession = `INSERT INTO sessions (state, left_state, reason, detail, workspace, config, epoch, device, manifest, git, inputs, learnt,
 			last_seq, last_us, done, calls, head, row_digest, steps, files, key_id, hmac, no, id, short, task, plan, plan_bytes, plan_sealed, tasks, step_total, on_failure, created_us)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	writeStep = `INSERT INTO steps (pos, task, step, status, attempt, key, start_seq, last_seq, started_us, ended_us, code, message, capture, approval)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	writeStep = `INSERT INTO steps (pos, task, step, status, attempt, key, start_seq, last_seq, started_us, ended_us, code, message, capture, approval, held)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (pos) DO UPDATE SET status = excluded.status, attempt = excluded.attempt, key = excluded.key, start_seq = excluded.start_seq,
 			last_seq = excluded.last_seq, started_us = excluded.started_us, ended_us = excluded.ended_us, code = excluded.code, message = excluded.message,
-			capture = excluded.capture, approval = excluded.approval`
+			capture = excluded.capture, approval = excluded.approval, held = excluded.held`
 	writeOperation = `INSERT INTO operations (session_no, task, step, op, tool, digest, status, attempt, start_seq, last_seq, started_us, ended_us, code, message)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (session_no, task, step, op) DO UPDATE SET status = excluded.status, attempt = excluded.attempt, start_seq = excluded.start_seq,

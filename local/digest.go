@@ -155,7 +155,19 @@ func stepRow(b []byte, id session.ID, st *session.StepState) []byte {
 	b = append(b, "acode-step-v1\x00"...)
 	b = texts(b, string(id), st.Task, st.Step, string(st.Status), st.Key, string(st.Code), st.Message,
 		optional(st.Capture), optional(st.Approval))
-	return numbers(b, uint64(st.Attempt), st.StartSeq, st.LastSeq, uint64(st.StartedUS), uint64(st.EndedUS))
+	b = numbers(b, uint64(st.Attempt), st.StartSeq, st.LastSeq, uint64(st.StartedUS), uint64(st.EndedUS))
+	if held := heldColumn(st); held != "" {
+		b = texts(b, held)
+	}
+	return b
+}
+
+// heldColumn returns the seqs of held changes as JSON. It is empty if there are none.
+func heldColumn(st *session.StepState) string {
+	if len(st.Held) == 0 {
+		return ""
+	}
+	return optional(&st.Held)
 }
 
 func operationRow(b []byte, id session.ID, st *session.StepState) []byte {

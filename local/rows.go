@@ -80,13 +80,13 @@ func readProjections(ctx context.Context, q querier, r *sessionRecord, d *digest
 
 func readSteps(ctx context.Context, q querier, r *sessionRecord, d *digests) error {
 	return readRows(ctx, q, "read steps", r.sess.ID, `SELECT pos, task, step, status, attempt, key IS NULL, coalesce(key, ''), start_seq, last_seq, started_us, ended_us,
-		coalesce(code, ''), coalesce(message, ''), coalesce(capture, ''), coalesce(approval, '') FROM steps WHERE pos BETWEEN ? AND ?`, []any{rowPosition(r.no, 0), rowPosition(r.no, rowMask)}, func(row row) error {
+		coalesce(code, ''), coalesce(message, ''), coalesce(capture, ''), coalesce(approval, ''), coalesce(held, '') FROM steps WHERE pos BETWEEN ? AND ?`, []any{rowPosition(r.no, 0), rowPosition(r.no, rowMask)}, func(row row) error {
 		st := &session.StepState{}
 		var pos int64
 		var usual bool
-		var capture, approval string
+		var capture, approval, held string
 		err := row.Scan(&pos, &st.Task, &st.Step, &st.Status, &st.Attempt, &usual, &st.Key, &st.StartSeq, &st.LastSeq, &st.StartedUS, &st.EndedUS,
-			&st.Code, &st.Message, &capture, &approval)
+			&st.Code, &st.Message, &capture, &approval, &held)
 		if err != nil {
 			return err
 		}
@@ -98,6 +98,13 @@ func readSteps(ctx context.Context, q querier, r *sessionRecord, d *digests) err
 		}
 		if err := decodeOptional(approval, &st.Approval); err != nil {
 			return err
+		}
+		if held != "" {
+			all := &st.Held
+			if err := decodeOptional(held, &all); err != nil {
+				return err
+			}
+			st.Held = *all
 		}
 		if r.sess.Steps[st.StepID] != nil {
 			return fmt.Errorf("two rows of %s", st.StepID)

@@ -33,7 +33,7 @@ type schema struct {
 }
 
 // schemaSum is the digest of the schema that the migrations of this program make.
-const schemaSum = "d97262fabc643f292e380d80743930ce18e31464b54bff0f336569c662e2ad2e"
+const schemaSum = "e2bf4051bf1f0787c0f393923fc0ba0bbf8cb35032c40b6bf9fe19abff4f6b63"
 
 func (s *Store) schema() schema {
 	if s.opts.schema != nil {

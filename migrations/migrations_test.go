@@ -14,7 +14,7 @@ import (
 // the first release this sum changes with the file.
 func TestMigrationsArePinned(t *testing.T) {
 	pin(t, migrations.SQLite(), migrations.SQLiteVersion, map[string]string{
-		"0001_create_store.sql": "a83a0d2195196d3e7bae82295826a0544d6b771c4d29d2c63f3c0f8e473792f5",
+		"0001_create_store.sql": "5d079dcdbb2fbd75605b4c1dd37f181bd6fb818c83a308f755e7ba3c2ae7f77d",
 	})
 }
 

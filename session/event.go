@@ -41,6 +41,11 @@ const (
 	OperationUnknown   EventType = "OperationUnknown"
 	// OperationsSettled records that an agent has surely seen the answers of calls.
 	OperationsSettled EventType = "OperationsSettled"
+	// ChangesHeld records that acode puts changes of protected paths back. They wait for
+	// a person.
+	ChangesHeld EventType = "ChangesHeld"
+	// HeldDecided records that a person applied or dropped held changes.
+	HeldDecided       EventType = "HeldDecided"
 	ApprovalRequested EventType = "ApprovalRequested"
 	ApprovalGranted   EventType = "ApprovalGranted"
 	ApprovalDenied    EventType = "ApprovalDenied"
@@ -52,7 +57,7 @@ const (
 var EventTypes = []EventType{
 	SessionCreated, StateChanged, ExecutionAcquired, ChangesAccepted, InputsChanged, PowersGranted, StepStarted, StepCompleted,
 	StepFailedEvent, StepUnknown, OperationStarted, OperationCompleted, OperationFailed, OperationUnknown, OperationsSettled,
-	ApprovalRequested, ApprovalGranted, ApprovalDenied, CheckpointCreated,
+	ChangesHeld, HeldDecided, ApprovalRequested, ApprovalGranted, ApprovalDenied, CheckpointCreated,
 }
 
 // Receipt reports whether events of this type end an attempt and carry a checkpoint
@@ -286,6 +291,9 @@ type StepStartedData struct {
 	Call *Call `json:"call,omitempty"`
 	// Files is set for a file step.
 	Files []Transition `json:"files,omitempty"`
+	// Guard names the blob with the state of the protected paths before a command. It is
+	// empty if they are not guarded.
+	Guard string `json:"guard,omitempty" redact:"-"`
 	// By says who ordered a further attempt: "check", "policy", "person" or "resume".
 	By string `json:"by,omitempty"`
 	// After is the seq of the StepUnknown of the attempt before. It is 0 if that attempt
@@ -312,6 +320,8 @@ type StepCompletedData struct {
 	// Manifest describes the tracked files after a command. It is empty if they did not
 	// change.
 	Manifest string `json:"manifest,omitempty" redact:"-"`
+	// Held are the changes of protected paths that acode put back.
+	Held []HeldChange `json:"held,omitempty"`
 
 	// Learnt is set for a sealed capture, as in ExecutionAcquiredData. It is not part of
 	// the result.
@@ -331,8 +341,9 @@ type StepFailedData struct {
 	Files   []FileState    `json:"files,omitempty"`
 	Command *CommandResult `json:"command,omitempty"`
 
-	// Manifest is as in StepCompletedData.
-	Manifest string `json:"manifest,omitempty" redact:"-"`
+	// Manifest and Held are as in StepCompletedData.
+	Manifest string       `json:"manifest,omitempty" redact:"-"`
+	Held     []HeldChange `json:"held,omitempty"`
 }
 
 // StepUnknownData records that the outcome of an attempt is unknown. The attempt was in
@@ -346,8 +357,9 @@ type StepUnknownData struct {
 	// Command holds the output up to then. It is nil if no output was kept.
 	Command *CommandResult `json:"command,omitempty"`
 
-	// Manifest is as in StepCompletedData.
-	Manifest string `json:"manifest,omitempty" redact:"-"`
+	// Manifest and Held are as in StepCompletedData.
+	Manifest string       `json:"manifest,omitempty" redact:"-"`
+	Held     []HeldChange `json:"held,omitempty"`
 }
 
 // OperationStartedData is the intent of one attempt of an operation.

@@ -21,7 +21,7 @@ func payloads() map[session.EventType]any {
 		session.StepFailedEvent: &session.StepFailedData{}, session.StepUnknown: &session.StepUnknownData{},
 		session.OperationStarted: &session.OperationStartedData{}, session.OperationCompleted: &session.OperationCompletedData{},
 		session.OperationFailed: &session.OperationFailedData{}, session.OperationUnknown: &session.OperationUnknownData{},
-		session.OperationsSettled: &session.OperationsSettledData{},
+		session.OperationsSettled: &session.OperationsSettledData{}, session.ChangesHeld: &session.ChangesHeldData{}, session.HeldDecided: &session.HeldDecidedData{},
 		session.ApprovalRequested: &session.ApprovalRequestedData{}, session.ApprovalGranted: &session.ApprovalGrantedData{},
 		session.ApprovalDenied: &session.ApprovalDeniedData{}, session.CheckpointCreated: &session.CheckpointCreatedData{},
 	}

@@ -45,11 +45,14 @@ func TestReplayIsDeterministic(t *testing.T) {
 func modelOf(s *session.Session) history.Model {
 	m := history.Model{
 		Session: s.ID, Short: s.Short, State: s.State, Left: s.Left, Reason: s.Reason, Epoch: s.Epoch, Inputs: s.Inputs, Done: s.Done,
-		Steps: map[session.StepID]session.Status{}, Attempt: map[session.StepID]int{}, Calls: s.Calls, Ops: map[session.StepID]session.Status{},
+		Steps: map[session.StepID]session.Status{}, Attempt: map[session.StepID]int{}, Calls: s.Calls, Ops: map[session.StepID]session.Status{}, Held: map[uint64]session.StepID{},
 		Files: map[string]string{}, Wrote: map[string]bool{},
 	}
 	for id, st := range s.Steps {
 		m.Steps[id] = st.Status
+		for _, seq := range st.Held {
+			m.Held[seq] = id
+		}
 		if st.Attempt > 0 {
 			m.Attempt[id] = st.Attempt
 		}

@@ -79,6 +79,8 @@ type StepState struct {
 	Message  string
 	Capture  *Capture
 	Approval *Approval
+	// Held has the seqs of the events ChangesHeld that wait for a person.
+	Held []uint64
 }
 
 // Approval is the latest question of an approve step and its answer.
@@ -204,6 +206,10 @@ func (s *Session) apply(e Event, data any) (Delta, error) {
 		return applyAs(e, data, s.unknown)
 	case OperationsSettled:
 		return applyAs(e, data, s.settled)
+	case ChangesHeld:
+		return applyAs(e, data, s.held)
+	case HeldDecided:
+		return applyAs(e, data, s.heldDecided)
 	case ApprovalRequested:
 		return applyAs(e, data, s.requested)
 	case ApprovalGranted:
@@ -279,7 +285,7 @@ func (s *Session) started(e Event, d StepStartedData) (Delta, error) {
 		return Delta{}, conflict(e, "the key of attempt %d of %s is %s, want %s", d.Attempt, d.StepID, d.Key, want)
 	}
 	*st = StepState{
-		StepID: d.StepID, Status: InProgress, Attempt: d.Attempt, Key: d.Key, Approval: st.Approval,
+		StepID: d.StepID, Status: InProgress, Attempt: d.Attempt, Key: d.Key, Approval: st.Approval, Held: st.Held,
 		StartSeq: e.Seq, LastSeq: e.Seq, StartedUS: e.TimeUS,
 	}
 	if d.Call != nil {

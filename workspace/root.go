@@ -61,6 +61,8 @@ type Root struct {
 	prepared map[string]*prepared
 	// calm holds, by path, files that were hashed when they were not racy.
 	calm map[string]session.FileState
+
+	guard guard
 }
 
 // Open opens dir as a workspace. now is the wall clock. Open returns ErrEnvironment if

@@ -49,6 +49,8 @@ type Model struct {
 	// Calls counts the operations. Ops holds those that are not settled.
 	Calls int
 	Ops   map[session.StepID]session.Status
+	// Held has the step of each event ChangesHeld that waits for a person.
+	Held map[uint64]session.StepID
 	// Files holds hashes by path; an empty hash means that the file is absent.
 	Files map[string]string
 	// Wrote is by path.
@@ -167,7 +169,7 @@ func (g *generator) create() {
 	}
 	g.m = Model{
 		Session: uuid(id), Short: "s" + hex.EncodeToString(id[13:]), State: session.Created,
-		Steps: map[session.StepID]session.Status{}, Attempt: map[session.StepID]int{}, Ops: map[session.StepID]session.Status{},
+		Steps: map[session.StepID]session.Status{}, Attempt: map[session.StepID]int{}, Ops: map[session.StepID]session.Status{}, Held: map[uint64]session.StepID{},
 		Files: map[string]string{}, Wrote: map[string]bool{},
 	}
 	g.add(session.SessionCreated, "user", session.SessionCreatedData{
@@ -217,6 +219,11 @@ func (g *generator) legal() []action {
 	for _, id := range slices.SortedFunc(maps.Keys(g.m.Ops), func(a, b session.StepID) int { return strings.Compare(a.String(), b.String()) }) {
 		as = append(as, g.legalForOperation(id)...)
 	}
+	for _, seq := range slices.Sorted(maps.Keys(g.m.Held)) {
+		if g.m.Steps[g.m.Held[seq]] != session.StepDone {
+			as = append(as, action{"decide held", func() { g.decideHeld(seq) }})
+		}
+	}
 	return as
 }
 
@@ -233,7 +240,11 @@ func (g *generator) legalForOperation(id session.StepID) []action {
 	s := step{id: id, kind: session.KindRun}
 	switch g.m.Ops[id] {
 	case session.InProgress:
-		return []action{{"complete " + id.String(), func() { g.complete(s) }}, {"fail " + id.String(), func() { g.fail(s) }}, {"lose " + id.String(), func() { g.lose(s) }}}
+		as := []action{{"complete " + id.String(), func() { g.complete(s) }}, {"fail " + id.String(), func() { g.fail(s) }}, {"lose " + id.String(), func() { g.lose(s) }}}
+		if g.m.Steps[id.Of()] == session.InProgress {
+			as = append(as, action{"hold " + id.String(), func() { g.hold(id) }})
+		}
+		return as
 	case session.StepUncertain:
 		return []action{{"complete " + id.String(), func() { g.complete(s) }}, {"settle " + id.String(), func() { g.settle(id) }}}
 	}
@@ -252,6 +263,18 @@ func (g *generator) settle(id session.StepID) {
 	g.add(session.OperationsSettled, "acode", session.OperationsSettledData{StepID: id.Of(), Ops: []string{id.Op}})
 	delete(g.m.Ops, id)
 	delete(g.m.Attempt, id)
+}
+
+// hold records a change of a protected path that is put back.
+func (g *generator) hold(id session.StepID) {
+	g.add(session.ChangesHeld, "acode", session.ChangesHeldData{StepID: id, Held: []session.HeldChange{
+		{Guarded: session.Guarded{Path: ".git/config", Kind: session.GuardFile, Hash: hash("evil")}, Change: session.FileModified}}})
+	g.m.Held[uint64(len(g.events))] = id.Of()
+}
+
+func (g *generator) decideHeld(seq uint64) {
+	g.add(session.HeldDecided, "user", session.HeldDecidedData{StepID: g.m.Held[seq], Seqs: []uint64{seq}, Answer: "dropped", By: "anna"})
+	delete(g.m.Held, seq)
 }
 
 func (g *generator) legalFor(s step) []action {

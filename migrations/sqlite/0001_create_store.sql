@@ -83,6 +83,7 @@ CREATE TABLE steps (
     message    TEXT,
     capture    TEXT,
     approval   TEXT,
+    held       TEXT,
     session_no INTEGER GENERATED ALWAYS AS (pos >> 32) VIRTUAL
 ) STRICT;
 

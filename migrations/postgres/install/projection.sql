@@ -155,7 +155,7 @@ BEGIN
                 AND t.task = c.j ->> 'task' AND t.step = c.j ->> 'step' AND c.j -> 'ops' ? t.operation;
         ELSIF e.type IN ('ApprovalRequested', 'ApprovalGranted', 'ApprovalDenied') THEN
             PERFORM project_approval(h.session_id, e, c.j);
-        ELSIF e.type NOT IN ('CheckpointCreated', 'ChangesAccepted', 'InputsChanged', 'PowersGranted') THEN
+        ELSIF e.type NOT IN ('CheckpointCreated', 'ChangesAccepted', 'InputsChanged', 'PowersGranted', 'ChangesHeld', 'HeldDecided') THEN
             unknown := coalesce(unknown, e.seq);
         END IF;
         IF e.type IN ('StepCompleted', 'StepFailed', 'OperationCompleted', 'OperationFailed', 'CheckpointCreated') THEN
