@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -101,6 +102,10 @@ func (s *Site) completeAs(ctx context.Context, w *local.Writer, by string) error
 			return &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("the call %s has no outcome yet; nothing was changed", op.Op),
 				Next: session.Then("settle it first", session.MoveResume, sess.Short)}
 		}
+	}
+	if held, err := s.holds(ctx, sess); err != nil || len(held) > 0 {
+		return cmp.Or(err, error(&session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("changes of %d calls wait for an answer; nothing was changed", len(held)),
+			Next: session.Then("answer them first", session.MoveApprove, sess.Short)}))
 	}
 	var drafts []session.Draft
 	if st := sess.Steps[session.CallsStep()]; st != nil {

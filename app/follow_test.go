@@ -26,6 +26,7 @@ import (
 // TestMain also runs this binary as the helper processes of a test: one that executes a
 // session, one that follows it, and the supervisor of commands.
 func TestMain(m *testing.M) {
+	launcher()
 	var err error
 	switch role := os.Getenv("ACODE_TEST_FOLLOW"); {
 	case len(os.Args) > 1 && os.Args[1] == StageCommand:
@@ -34,6 +35,8 @@ func TestMain(m *testing.M) {
 		err = Supervise(context.Background(), os.Args[2:], time.Now)
 	case role == "execute":
 		err = executeForTest()
+	case role == "call":
+		err = callForTest(os.Getenv("ACODE_TEST_DIR"), guardedCall().Step.Run.Shell)
 	case role == "follow":
 		err = followForTest()
 	default:

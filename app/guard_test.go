@@ -151,3 +151,28 @@ func TestHeldByTheNextConnection(t *testing.T) {
 	c.close()
 	verified(t, dir)
 }
+
+// guardedCall does some work and changes protected paths.
+func guardedCall() Call {
+	return runCall("echo line >> ledger; echo evil > .git/hooks/post-merge; chmod +x .git/hooks/post-merge; echo '[alias]' >> .git/config; rm AGENTS.md")
+}
+
+// callForTest is an agent's server that carries out one command.
+func callForTest(dir, script string) error {
+	setup, err := setupForTest(dir)
+	if err != nil {
+		return err
+	}
+	site, err := Open(context.Background(), setup)
+	if err != nil {
+		return err
+	}
+	c, err := site.Converse(context.Background(), Agent{Client: "test"}, false)
+	if err != nil {
+		return err
+	}
+	if _, err := c.Do(context.Background(), runCall(script), time.Minute); err != nil {
+		return err
+	}
+	return errors.Join(c.Close(), site.Close())
+}

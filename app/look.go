@@ -64,11 +64,11 @@ func (s *Site) Resumable(ctx context.Context, rows []Row) ([]Row, error) {
 // Asks reports whether a session has a question without an answer. The question stays
 // open when a signal pauses the session.
 func (s *Site) Asks(ctx context.Context, r Row) bool {
-	if r.State != session.Paused {
+	if r.State != session.Paused && r.Calls == 0 {
 		return r.State == session.AwaitingApproval
 	}
 	sess, err := s.store.View(ctx, r.ID)
-	return err == nil && asksStill(sess)
+	return err == nil && !r.State.Terminal() && asksStill(sess)
 }
 
 // subject returns the session that ref names. Without ref it returns the session that is

@@ -76,6 +76,11 @@ func (s *Site) status(ctx context.Context, sess *session.Session, p *session.Pla
 	if sess.State.Terminal() {
 		return v, nil
 	}
+	held, err := s.heldNotes(ctx, sess)
+	if err != nil {
+		return v, err
+	}
+	v.Notes = append(v.Notes, held...)
 	if !v.Running {
 		interrupted, err := s.interruptedNotes(ctx, sess, p)
 		if err != nil {
@@ -87,6 +92,8 @@ func (s *Site) status(ctx context.Context, sess *session.Session, p *session.Pla
 	v.Notes = append(v.Notes, requestNotes(asked, v.Running)...)
 	switch {
 	case s.notForked(ctx, id) != nil: // a resume would be refused; Delivery has the next step
+	case len(held) > 0:
+		v.Next = session.Then("to see the held changes and decide", session.MoveApprove, sess.Short)
 	case p.Agent != nil: // its agent continues it
 	case !v.Running:
 		v.Next = nextHint(sess, p, next)
@@ -229,6 +236,9 @@ func asksFirst(s *session.Session, c session.Continuation) bool {
 // asksStill reports whether any question of s has no answer yet.
 func asksStill(s *session.Session) bool {
 	for _, st := range s.Steps {
+		if len(st.Held) > 0 && st.Status != session.StepDone {
+			return true
+		}
 		if st.Approval != nil && st.Approval.Answer == "" && st.Status != session.StepDone {
 			return true
 		}

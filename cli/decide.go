@@ -16,7 +16,7 @@ import (
 func (i *Invocation) approveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "approve [ID [STEP]]", Short: "Approve the question that a session waits for", Args: cobra.MaximumNArgs(2), ValidArgsFunction: i.completeSession(waitingSession),
-		Long: "Approve the question that a session waits for. The approval is valid for this question and the\nsteps after it, and is used once: by the process that executes the session now, or by the next\nresume. Without ID, it is for the only session of this workspace that waits; if several wait,\nthey are listed.",
+		Long: "Approve the question that a session waits for. The approval is valid for this question and the\nsteps after it, and is used once: by the process that executes the session now, or by the next\nresume. Without ID, it is for the only session of this workspace that waits; if several wait,\nthey are listed.\n\nFor the session of an agent it shows the changes of protected paths that acode put back, asks on a\nterminal, and makes the files as the agent's command had left them.",
 		RunE: i.decides(&app.Verdict{Grant: true}),
 	}
 }
@@ -38,6 +38,13 @@ func (i *Invocation) decides(v *app.Verdict) func(*cobra.Command, []string) erro
 		v.By = whoAmI()
 		if len(args) > 0 {
 			v.Ref, v.Step = args[0], strings.Join(args[1:], "")
+		}
+		held, err := s.Held(ctx, *v)
+		if err != nil {
+			return err
+		}
+		if held != nil {
+			return i.decideHeld(ctx, s, *held, *v)
 		}
 		return i.decided(s.Decide(ctx, *v))
 	})

@@ -46,6 +46,8 @@ type result struct {
 	Exit      *int `json:"exit,omitempty"`
 	// Changed are files of the session that others have changed since.
 	Changed []change `json:"changed_meanwhile"`
+	// Held are changes of protected paths that acode put back.
+	Held []held `json:"held,omitempty"`
 	// Owed are the earlier calls of a told answer, oldest first.
 	Owed []result `json:"owed,omitempty"`
 	// problem describes a refusal or a failure; nil for none.
@@ -60,6 +62,14 @@ type change struct {
 	Path string `json:"path"`
 	Kind string `json:"kind"`
 	Diff string `json:"diff,omitempty"`
+}
+
+// held is a change of a protected path, which waits for a person.
+type held struct {
+	Path   string `json:"path"`
+	Change string `json:"change"`
+	// Stays says that acode could not put it back.
+	Stays bool `json:"stays,omitempty"`
 }
 
 // problem is an error in the words of this door.
@@ -211,11 +221,35 @@ func (t *talk) outcome(out *strings.Builder, r *result, a app.CallResult) {
 	default:
 		fmt.Fprintf(out, "Done: %s\n", a.Label)
 	}
+	if len(a.Held) > 0 {
+		t.held(out, r, a)
+	}
 	if a.Outcome == app.CallFailed && a.Command == nil {
 		r.problem = &problem{Code: a.Code, Message: a.Message, Hint: "fix the cause, then make the call again"}
 	}
 	if c := a.Command; c != nil && len(c.Left) > 0 {
 		fmt.Fprintf(out, "Processes that still run: %s\n", strings.Join(c.Left, "; "))
+	}
+}
+
+// held says which changes of a command wait for a person.
+func (t *talk) held(out *strings.Builder, r *result, a app.CallResult) {
+	var back, stay []change
+	for _, h := range a.Held {
+		r.Held = append(r.Held, held{Path: h.Path, Change: h.Change, Stays: h.Stays})
+		if c := (change{Path: h.Path, Kind: h.Change}); h.Stays {
+			stay = append(stay, c)
+		} else {
+			back = append(back, c)
+		}
+	}
+	if len(back) > 0 {
+		_, short := t.Session(t.ctx)
+		fmt.Fprintf(out, "HELD: other programs execute or trust these paths, so acode put them back as they were: %s. Your changes are kept for a person. Do not make them again. %s\n", named(back),
+			t.options.Spell(session.Hint{Text: "A person can see and apply them with", Do: session.MoveApprove, Session: short, Step: a.Op}))
+	}
+	if len(stay) > 0 {
+		fmt.Fprintf(out, "NOT PUT BACK: acode could not put back these paths, which other programs execute or trust: %s. Tell a person.\n", named(stay))
 	}
 }
 

@@ -100,6 +100,14 @@ func (f *Facts) Of(e Event, data any) (n Notice, told bool, err error) {
 		if d.Command != nil {
 			n.Detail = d.Command.Left
 		}
+	case ChangesHeld:
+		var d ChangesHeldData
+		err = e.Decode(&d)
+		n = Notice{Kind: NoticeWarning, Item: f.item(d.StepID, f.status(d.StepID)), Text: "it changed paths that other programs execute or trust; acode put them back",
+			Hint: Hint{Text: "to see the changes and decide", Do: MoveApprove, Session: f.last.Short, Step: d.StepID}}
+		for _, h := range d.Held {
+			n.Detail = append(n.Detail, h.Path+" ("+h.Change+")")
+		}
 	case ApprovalRequested:
 		var d ApprovalRequestedData
 		err = e.Decode(&d)

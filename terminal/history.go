@@ -64,6 +64,9 @@ func (p Page) History(events iter.Seq2[session.Event, error]) error {
 	return errors.Join(flush(), damage)
 }
 
+// mostHeld is how many held changes a line of the history names.
+const mostHeld = 5
+
 // gist summarizes a payload on one line. It also names an unreadable payload, because
 // people read this table when something is wrong.
 func gist(e session.Event) string {
@@ -82,6 +85,9 @@ func gist(e session.Event) string {
 		By      string         `json:"by"`
 		Call    *session.Call  `json:"call"`
 		Ops     []string       `json:"ops"`
+		Answer  string         `json:"answer"`
+
+		Held []session.HeldChange `json:"held"`
 	}
 	// The "task" and "steps" of this payload do not belong to a step.
 	var created session.SessionCreatedData
@@ -108,6 +114,11 @@ func gist(e session.Event) string {
 	add("%s", d.Code, d.Code != "")
 	add("%s", d.Message, d.Message != "")
 	add("%s", d.Why, d.Why != "")
+	for i, h := range d.Held {
+		add("put back %s ("+h.Change+")", h.Path, i < mostHeld)
+	}
+	add("and %d more", len(d.Held)-mostHeld, len(d.Held) > mostHeld)
+	add("%s", d.Answer, d.Answer != "")
 	add("pid %d", d.PID, d.PID != 0)
 	add("on %s", d.Host, d.Host != "")
 	add("by %s", d.By, d.By != "")

@@ -73,6 +73,26 @@ func (r *Root) guarded(ctx context.Context, was map[string]session.Guarded) ([]s
 
 func byGuarded(a, b session.Guarded) int { return strings.Compare(a.Path, b.Path) }
 
+// GuardedAt returns the present states of paths, in their order. A path that a link leads
+// to is absent.
+func (r *Root) GuardedAt(ctx context.Context, paths []string) []session.Guarded {
+	r.guard.mu.Lock()
+	defer r.guard.mu.Unlock()
+	s := &search{r: r, ctx: ctx, found: map[string]session.Guarded{}, files: map[string]session.FileState{}}
+	out := make([]session.Guarded, len(paths))
+	for i, name := range paths {
+		out[i] = session.Guarded{Path: name, Kind: session.GuardAbsent}
+		if !r.isDirectory(path.Dir(name)) {
+			continue
+		}
+		if st, err := r.lstat(name); err == nil {
+			s.add(name, st, "")
+			out[i] = s.found[name]
+		}
+	}
+	return out
+}
+
 // search is one search for protected paths.
 type search struct {
 	r   *Root

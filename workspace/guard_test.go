@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -213,5 +214,36 @@ func TestCheckProtected(t *testing.T) {
 		if err := g.r.CheckProtected(context.Background(), "key"); session.CodeOf(err) != session.ErrDenied {
 			t.Errorf("%+v: got %v, want %s", c, err, session.ErrDenied)
 		}
+	}
+}
+
+// The search before and after a command, in a workspace of 100,000 files.
+func BenchmarkGuarded(b *testing.B) {
+	for _, dirs := range []int{100, 1000, 4000} {
+		b.Run(fmt.Sprint(dirs), func(b *testing.B) {
+			dir := b.TempDir()
+			for n := range dirs {
+				name := fmt.Sprintf("d%d/e%d/f%d", n%16, n%256, n)
+				for f := range 100_000 / dirs {
+					if f == 0 {
+						put(b, dir, name+"/AGENTS.md", "x")
+					}
+					must(b, os.WriteFile(filepath.Join(dir, name, fmt.Sprint(f)), nil, 0o644))
+				}
+			}
+			r := openAt(b, dir, later)
+			start := time.Now()
+			if _, err := r.Guarded(context.Background()); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(time.Since(start).Milliseconds()), "ms/first")
+			b.ResetTimer()
+			for b.Loop() {
+				now, err := r.Guarded(context.Background())
+				if err != nil || len(now) < min(dirs, 3000) {
+					b.Fatal(len(now), err)
+				}
+			}
+		})
 	}
 }

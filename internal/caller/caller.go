@@ -61,6 +61,10 @@ type Structured struct {
 	Recovered bool   `json:"recovered"`
 	Exit      *int   `json:"exit"`
 	Changed   []struct{ Path, Kind, Diff string }
+	Held      []struct {
+		Path, Change string
+		Stays        bool
+	} `json:"held"`
 	Owed      []Structured `json:"owed"`
 	Code      string       `json:"code"`
 	Message   string       `json:"message"`
