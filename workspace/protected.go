@@ -70,7 +70,7 @@ var ligatures = sync.OnceValue(func() *strings.Replacer {
 // begin returns the rests of the patterns that begin with a folded name.
 func begin(patterns [][]string, name string) (rests [][]string) {
 	for _, p := range patterns {
-		if len(p) > 0 && segmentMatches(p[0], name) {
+		if len(p) > 0 && (p[0] == name || strings.HasPrefix(p[0], "*") && segmentMatches(p[0], name)) {
 			rests = append(rests, p[1:])
 		}
 	}
