@@ -176,3 +176,30 @@ func callForTest(dir, script string) error {
 	}
 	return errors.Join(c.Close(), site.Close())
 }
+
+// A process that outlives its command changes a protected path. The next command ends with
+// the path put back.
+func TestHeldFromAProcessThatOutlivesItsCommand(t *testing.T) {
+	dir := newRepository(t)
+	c := connect(t, dir)
+	got := c.do(runCall("(until test -e late; do sleep 0.02; done; echo evil > .git/hooks/post-merge; touch written) >/dev/null 2>&1 &"), CallDone)
+	if len(got.Command.Left) == 0 || got.Held != nil {
+		t.Fatalf("the command: got %+v, want a process that still runs", got)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "ws", "late"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	next := c.do(runCall("until test -e written; do sleep 0.02; done"), CallDone)
+	if diff := cmp.Diff([]string{".git/hooks/post-merge created"}, words(next.Held)); diff != "" || read(t, dir, ".git/hooks/post-merge") != "absent" {
+		t.Errorf("held by the next command (-want +got):\n%s", diff)
+	}
+	c.do(runCall("true"), CallDone) // at its start no such process runs any more
+	if err := os.WriteFile(filepath.Join(dir, "ws", "AGENTS.md"), []byte("a person\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if last := c.do(runCall("true"), CallDone); last.Held != nil || read(t, dir, "AGENTS.md") != "a person\n" {
+		t.Errorf("after the edit of a person: got %v held", words(last.Held))
+	}
+	c.close()
+	verified(t, dir)
+}

@@ -185,6 +185,9 @@ func (b *branch) take(ctx context.Context, it *session.Item, step *session.Step,
 	if err != nil {
 		return "", err
 	}
+	if it.Call != nil && len(result.Left) > 0 {
+		b.guard.lingers(rec.Key)
+	}
 	held, err := b.putBack(ctx, it)
 	if err != nil {
 		return "", err

@@ -31,6 +31,8 @@ type guard struct {
 	running map[session.StepID]bool
 	// names the blob with the state; empty if no command runs
 	state string
+	// keys of ended commands whose processes still ran; then state stays
+	left []string
 	// contents that are stored already, by their hashes
 	kept map[string]session.BlobRef
 	// what the last blob holds
@@ -47,9 +49,17 @@ func newGuard() *guard {
 func (g *guard) leave(id session.StepID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if delete(g.running, id); len(g.running) == 0 {
+	if delete(g.running, id); len(g.running) == 0 && len(g.left) == 0 {
 		g.state = ""
 	}
+}
+
+// lingers notes that processes of an ended command still run. What they change until they
+// end is put back after the next command.
+func (g *guard) lingers(key string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.left = append(g.left, key)
 }
 
 // forget drops what may have been lost with a commit that failed.
@@ -85,6 +95,13 @@ func (b *branch) guarding(ctx context.Context, it *session.Item) (state string, 
 	g := b.guard
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	alive := func(key string) bool {
+		left, err := b.Commands.Left(ctx, key)
+		return err != nil || len(left) > 0
+	}
+	if !slices.ContainsFunc(g.left, alive) {
+		g.left = nil // the state is of use once more, for the command that starts now
+	}
 	if g.state == "" && !b.inProgress(it) {
 		if g.state, err = b.guarded(ctx); err != nil {
 			return "", err

@@ -18,8 +18,8 @@ func (p place) repository() {
 	}
 }
 
-// says runs acode and checks that its output has all texts, and none after "not ".
-func (p place) says(args []string, want ...string) {
+// shows runs acode and checks that its output has all texts, and none after "not ".
+func (p place) shows(args []string, want ...string) {
 	p.t.Helper()
 	cmd := p.command(args...)
 	cmd.Stderr = nil
@@ -63,15 +63,15 @@ func TestHeldChangesAreDecidedByAPerson(t *testing.T) {
 	if s := denied.Structured; s.Code != "ACODE-APPROVAL-002" || !strings.Contains(s.Hint, "a person can") {
 		t.Errorf("write_file: got %+v, want a refusal with what a person can do", s)
 	}
-	p.says([]string{"status"}, "calls/calls/n1", ".git/config (modified)", "acode approve")
-	p.says([]string{"session", "show"}, ".git/config (modified)")
-	p.says([]string{"history"}, "ChangesHeld", "put back .git/config (modified)")
-	p.says([]string{"approve"}, "2 calls", "n1: .git/config", "n2: .git/hooks/post-merge", "not Applied")
+	p.shows([]string{"status"}, "calls/calls/n1", ".git/config (modified)", "acode approve")
+	p.shows([]string{"session", "show"}, ".git/config (modified)")
+	p.shows([]string{"history"}, "ChangesHeld", "put back .git/config (modified)")
+	p.shows([]string{"approve"}, "2 calls", "n1: .git/config", "n2: .git/hooks/post-merge", "not Applied")
 	id := strings.Fields(c.want("done", "session_state", map[string]any{}).Structured.Text)[1]
-	p.says([]string{"approve", id, "n1"}, "+[remote \"origin\"]", "Applied")
-	p.says([]string{"deny", id, "n2", "--reason", "no hooks"}, "Dropped")
-	p.says([]string{"approve", id}, "no held changes")
-	p.says([]string{"status"}, "not post-merge", "not .git/config")
+	p.shows([]string{"approve", id, "n1"}, "+[remote \"origin\"]", "Applied")
+	p.shows([]string{"deny", id, "n2", "--reason", "no hooks"}, "Dropped")
+	p.shows([]string{"approve", id}, "no held changes")
+	p.shows([]string{"status"}, "not post-merge", "not .git/config")
 	if now := p.read(".git/config"); !strings.Contains(now, "example.com") {
 		t.Errorf("after the approval: got %q", now)
 	}
