@@ -189,7 +189,8 @@ func TestHeldFromAProcessThatOutlivesItsCommand(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "ws", "late"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	next := c.do(runCall("until test -e written; do sleep 0.02; done"), CallDone)
+	pid, _, _ := strings.Cut(got.Command.Left[0], " ")
+	next := c.do(runCall("until test -e written; do sleep 0.02; done; while kill -0 "+pid+" 2>/dev/null; do sleep 0.02; done"), CallDone)
 	if diff := cmp.Diff([]string{".git/hooks/post-merge created"}, words(next.Held)); diff != "" || read(t, dir, ".git/hooks/post-merge") != "absent" {
 		t.Errorf("held by the next command (-want +got):\n%s", diff)
 	}
