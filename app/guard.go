@@ -14,8 +14,8 @@ import (
 	"github.com/acode-dev/acode/workspace"
 )
 
-// Held are the changes of protected paths that one call made and acode put back. They wait
-// for a person.
+// Held are the changes of protected paths that one call made and acode put back. They
+// wait for a person.
 type Held struct {
 	Session *session.Session
 	Op      session.StepID
@@ -179,9 +179,9 @@ func looks(g session.Guarded) string {
 	return g.Kind
 }
 
-// DecideHeld applies or drops held changes that Held returned. It returns ErrFileChanged,
-// with nothing applied, if the files are no longer as they were shown, and ErrLocked while
-// a call runs in the workspace. If it applies them, the files are durable when it returns.
+// DecideHeld applies or drops held changes that Held returned. Applied files are durable
+// when it returns. It returns ErrFileChanged, with nothing applied, if the files are no
+// longer as they were shown, and ErrLocked while a call runs in the workspace.
 func (s *Site) DecideHeld(ctx context.Context, h Held, v Verdict) error {
 	locks, err := s.takeHeld(h.Session)
 	if err != nil {

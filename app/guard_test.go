@@ -177,8 +177,8 @@ func callForTest(dir, script string) error {
 	return errors.Join(c.Close(), site.Close())
 }
 
-// A process that outlives its command changes a protected path. The next command ends with
-// the path put back.
+// A process that outlives its command changes a protected path. The next command ends
+// with the path put back.
 func TestHeldFromAProcessThatOutlivesItsCommand(t *testing.T) {
 	dir := newRepository(t)
 	c := connect(t, dir)

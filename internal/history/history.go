@@ -221,7 +221,8 @@ func (g *generator) legal() []action {
 	}
 	for _, seq := range slices.Sorted(maps.Keys(g.m.Held)) {
 		if g.m.Steps[g.m.Held[seq]] != session.StepDone {
-			as = append(as, action{"decide held", func() { g.decideHeld(seq) }})
+			decide := action{"decide held", func() { g.decideHeld(seq) }}
+			as = append(as, decide, decide, decide)
 		}
 	}
 	return as
@@ -242,7 +243,8 @@ func (g *generator) legalForOperation(id session.StepID) []action {
 	case session.InProgress:
 		as := []action{{"complete " + id.String(), func() { g.complete(s) }}, {"fail " + id.String(), func() { g.fail(s) }}, {"lose " + id.String(), func() { g.lose(s) }}}
 		if g.m.Steps[id.Of()] == session.InProgress {
-			as = append(as, action{"hold " + id.String(), func() { g.hold(id) }})
+			hold := action{"hold " + id.String(), func() { g.hold(id) }}
+			as = append(as, hold, hold, hold)
 		}
 		return as
 	case session.StepUncertain:
