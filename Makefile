@@ -122,9 +122,13 @@ torture:
 # and judge the end; measure how late they forget an answer; and kill them with their own tools, for
 # comparison. A scripted model on loopback drives them. Each installs its client with npm into
 # bin/e2e and takes about a quarter of an hour.
-e2e-claude e2e-codex: build
+e2e-claude: build
 	@./scripts/need npm
-	$(GO) run ./internal/e2e -client $(@:e2e-%=%)
+	$(GO) run ./internal/e2e -client claude
+
+e2e-codex: build
+	@./scripts/need npm
+	$(GO) run ./internal/e2e -client codex
 
 # Plants mistakes in the code, one at a time, and runs the tests that claim to notice each. Fails
 # when a named one survives, or more than one in ten of the others.
