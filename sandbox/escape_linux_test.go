@@ -88,6 +88,7 @@ func escapes(b box, s stagings) []escape {
 		{name: "bind a socket", bad: []string{"bind-socket", out("socket")}, good: []string{"bind-socket", in("socket")}, lost: true},
 		{name: "unnamed file", bad: []string{"tmpfile", out("")}, good: []string{"tmpfile", in("")}},
 		{name: "relative path", bad: []string{"write", "../outside/file"}, good: []string{"write", "./file"}},
+		{name: "create beside the workspace", bad: []string{"create", "../beside"}, good: []string{"create", "./beside"}},
 		{name: "character device", bad: []string{"char-device", in("kmsg")}, good: []string{"mkfifo", in("fifo2")}},
 		{name: "block device", bad: []string{"block-device", in("disk")}, good: []string{"mkfifo", in("fifo3")}},
 		{name: "mount", bad: []string{"mount", in("dir")}, good: []string{"mkdir", in("dir2")}},

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -46,13 +47,17 @@ func (s stage) enterRoot() error {
 	if err := s.links(); err != nil {
 		return fmt.Errorf("link system directories: %w", err)
 	}
-	for _, t := range trees {
-		if err := t.attach(); err != nil {
-			return fmt.Errorf("attach %s: %w", t.target, err)
-		}
+	shields, err := attachAll(trees)
+	if err != nil {
+		return err
 	}
 	if err := makeDevices(); err != nil {
 		return fmt.Errorf("make /dev: %w", err)
+	}
+	for _, at := range append(shields, ".") {
+		if err := unix.MountSetattr(unix.AT_FDCWD, at, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+			return fmt.Errorf("protect the private root: %w", err)
+		}
 	}
 	if err := pivot(); err != nil {
 		return fmt.Errorf("enter the private root: %w", err)
@@ -111,6 +116,43 @@ func copyTree(source, target string, writable bool) (t tree, err error) {
 	var st unix.Stat_t
 	err = unix.Fstat(fd, &st)
 	return tree{fd, target, st.Mode&unix.S_IFMT == unix.S_IFDIR}, err
+}
+
+// attachAll attaches trees below the working directory. A tree that lies deeper in /tmp
+// gets parents of its own, shields: otherwise a command could write beside it, into the
+// private temporary directory, and take that for the directory of the same name outside.
+func attachAll(trees []tree) (shields []string, err error) {
+	var done []string
+	for _, t := range trees {
+		top := topOfTemp(t.target)
+		covered := slices.ContainsFunc(done, func(at string) bool { return len(at) >= len(top) && Within(t.target, at) })
+		if top != "" && top != t.target && !covered {
+			if err := os.MkdirAll("."+top, 0o755); err != nil {
+				return nil, fmt.Errorf("make %s: %w", top, err)
+			}
+			if err := unix.Mount("tmpfs", "."+top, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755"); err != nil {
+				return nil, fmt.Errorf("cover %s: %w", top, err)
+			}
+			shields, done = append(shields, "."+top), append(done, top)
+		}
+		if err := t.attach(); err != nil {
+			return nil, fmt.Errorf("attach %s: %w", t.target, err)
+		}
+		done = append(done, t.target)
+	}
+	return shields, nil
+}
+
+// topOfTemp returns the first directory below a temporary directory on the way to path;
+// empty if path lies elsewhere.
+func topOfTemp(path string) string {
+	for _, dir := range []string{"/tmp/", "/var/tmp/"} {
+		if rest, ok := strings.CutPrefix(path, dir); ok {
+			first, _, _ := strings.Cut(rest, "/")
+			return dir + first
+		}
+	}
+	return ""
 }
 
 // attach attaches t below the working directory.
@@ -184,10 +226,7 @@ func pivot() error {
 	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
 		return err
 	}
-	if err := unix.Chdir("/"); err != nil {
-		return err
-	}
-	return unix.MountSetattr(unix.AT_FDCWD, "/", 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+	return unix.Chdir("/")
 }
 
 // enterDir goes to the directory of the command, which was here before.
