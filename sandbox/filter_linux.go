@@ -121,7 +121,7 @@ func (p *program) unless(test uint16, k, verdict uint32) {
 	p.ret(verdict)
 }
 
-// call writes the verdicts about the call nr, with the low half of its argument arg
+// call writes the part of the filter for the call nr. The low half of the argument arg is
 // loaded.
 func (p *program) call(nr uint32, arg uint32, write func(*program)) {
 	var body program

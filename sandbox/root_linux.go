@@ -119,7 +119,7 @@ func copyTree(source, target string, writable bool) (t tree, err error) {
 }
 
 // attachAll attaches trees below the working directory. A tree that lies deeper in /tmp
-// gets parents of its own, shields: otherwise a command could write beside it, into the
+// gets parents of its own, shields. Otherwise a command could write beside it, into the
 // private temporary directory, and take that for the directory of the same name outside.
 func attachAll(trees []tree) (shields []string, err error) {
 	var done []string
