@@ -69,12 +69,15 @@ func story() *chain {
 	c.say(session.CheckpointCreated, session.CheckpointCreatedData{Why: "risk"})
 	c.say(session.ChangesAccepted, session.ChangesAcceptedData{By: "person"})
 	c.say(session.InputsChanged, session.InputsChangedData{Names: []string{"PATH"}})
-	c.say(session.PowersGranted, session.PowersGrantedData{Sandbox: session.Unconfined, By: "flag"})
 	c.call("n1", session.OperationCompleted)
 	c.call("n2", session.OperationFailed)
 	c.call("n3", session.OperationFailed, session.OperationCompleted)
 	c.call("n4", session.OperationUnknown)
 	c.say(session.OperationsSettled, session.OperationsSettledData{StepID: step("test"), Ops: []string{"n2", "n3"}})
+	c.say(session.PowersGranted, session.PowersGrantedData{Sandbox: session.Unconfined, By: "flag"})
+	held := session.StepID{Task: "build", Step: "test", Op: "n4"}
+	c.say(session.ChangesHeld, session.ChangesHeldData{StepID: held, Held: []session.HeldChange{{Change: session.FileCreated}}})
+	c.say(session.HeldDecided, session.HeldDecidedData{StepID: step("test"), Seqs: []uint64{uint64(len(c.events))}, Answer: "dropped", By: "anna"})
 	return c.say(session.StateChanged, session.StateChangedData{From: session.Executing, To: session.Paused, Reason: session.ReasonUncertain, Detail: "look"})
 }
 
@@ -104,18 +107,18 @@ func TestProject(t *testing.T) {
 	if _, err := r.Deliver(t.Context(), c.from(1, len(c.events))); err != nil {
 		t.Fatal(err)
 	}
-	if n := projectAll(t, r, 3); n != 10 {
-		t.Errorf("Project: %d calls of 3 events for 29, want 10", n)
+	if n := projectAll(t, r, 3); n != 11 {
+		t.Errorf("Project: %d calls of 3 events for 32, want 11", n)
 	}
 	views := map[string]string{
-		`SELECT short_id, task, workspace, state, reason, detail, host, pid, tasks, steps, steps_completed, epoch, last_seq, projected_seq, device = '` + device + `' FROM acode_views.sessions`: "abc123|Größe 漢字|/moved|paused|uncertain|look|laptop|42|1|4|1|1|29|29|true",
+		`SELECT short_id, task, workspace, state, reason, detail, host, pid, tasks, steps, steps_completed, epoch, last_seq, projected_seq, device = '` + device + `' FROM acode_views.sessions`: "abc123|Größe 漢字|/moved|paused|uncertain|look|laptop|42|1|4|1|1|32|32|true",
 		`SELECT task, status, steps_begun, steps_completed FROM acode_views.tasks`:                                                                                                               "build|uncertain|2|1",
 		`SELECT step, kind, status, attempt, code, message, ended_at - started_at FROM acode_views.steps ORDER BY step`:                                                                          "lost|run|uncertain|1||killed|00:00:00.000001\ntest|run|completed|2|||00:00:00",
 		`SELECT step, operation, attempt, status, exit, duration_us, stdout_bytes, stderr_bytes, by, code FROM acode_views.tool_calls WHERE operation = 'main' ORDER BY step, attempt`:           "lost|main|1|uncertain||||||\ntest|main|1|failed|2|7|11|0||" + string(session.ErrCommand) + "\ntest|main|2|completed|0|9|3|4|person|",
 		`SELECT seq, task, step, op, why FROM acode_views.checkpoints ORDER BY seq`:                                                                                                              "6|build|test||\n8|build|test||\n15||||risk\n19|build|test|n1|\n21|build|test|n2|\n23|build|test|n3|\n25|build|test|n3|",
 		`SELECT question, answer, by, reason, answer_seq FROM acode_views.approvals ORDER BY seq`:                                                                                                "go on?|denied|anna|no|10\nnow?|granted|bert||12",
-		`SELECT device = '` + device + `', host, pid, sessions, events FROM acode_views.machines`:                                                                                                "true|laptop|42|1|29",
-		`SELECT count(*), min(happened_at) FROM acode_views.events`:                                                                                                                              "29|2027-01-15T08:00:00.000001+00:00",
+		`SELECT device = '` + device + `', host, pid, sessions, events FROM acode_views.machines`:                                                                                                "true|laptop|42|1|32",
+		`SELECT count(*), min(happened_at) FROM acode_views.events`:                                                                                                                              "32|2027-01-15T08:00:00.000001+00:00",
 		`SELECT task, step, op, tool, label, kind, status, attempt, code, message, settled, start_seq, last_seq, ended_at - started_at FROM acode_views.operations ORDER BY op`:                  "build|test|n1|run_command|make n1|run|completed|1|||false|18|19|00:00:00.000001\nbuild|test|n2|run_command|make n2|run|failed|1|" + string(session.ErrCommand) + "|exit 3|true|20|21|00:00:00.000001\nbuild|test|n3|run_command|make n3|run|completed|2|||true|24|25|00:00:00.000001\nbuild|test|n4|run_command|make n4|run|uncertain|1||gone|false|26|27|00:00:00.000001",
 		`SELECT operation, attempt, key LIKE '%/' || operation || ':' || attempt, status, exit, duration_us FROM acode_views.tool_calls WHERE operation <> 'main' ORDER BY operation, attempt`:   "n1|1|true|completed|0|4\nn2|1|true|failed|3|0\nn3|1|true|failed|3|0\nn3|2|true|completed|0|4\nn4|1|true|uncertain||",
 		`SELECT forked_from, forked_seq FROM acode_views.sessions`:                                                                                                                               "01890a5d-ac96-774b-bcce-b302099a8057|7",

@@ -287,7 +287,8 @@ func (g *generator) legalFor(s step) []action {
 		as = append(as, action{name("complete"), func() { g.complete(s) }}, action{name("complete"), func() { g.complete(s) }},
 			action{name("fail"), func() { g.fail(s) }}, action{name("lose"), func() { g.lose(s) }})
 		if g.m.Steps[s.id] == session.InProgress {
-			as = append(as, action{name("call"), func() { g.call(s) }})
+			call := action{name("call"), func() { g.call(s) }}
+			as = append(as, call, call, call)
 		}
 	case session.StepDone:
 		return nil
