@@ -7,10 +7,11 @@
 // looks whether the list contains its call, and otherwise makes the call again, in half
 // of the runs in other words. In some runs it makes two calls in one message.
 //
-// Half of the kills end the main process of the client only. The other half end its
-// whole tree: the client and acode's server; in some of them also the supervisor and
-// the command that runs. Only there may the outcome of that command be unknown. Half of
-// the clients are continued at once, half after a pause.
+// Half of the kills come some time after a reply of the model, half just after an
+// effect. Half of the kills end the main process of the client only. The other half end
+// its whole tree: the client and acode's server; in some of them also the supervisor
+// and the command that runs. Only there may the outcome of that command be unknown.
+// Half of the clients are continued at once, half after a pause.
 //
 // The judge reads the ledger, to which each command appends one line with a random
 // number, and the files. It does not ask acode:

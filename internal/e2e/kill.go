@@ -14,9 +14,10 @@ import (
 // trial is one run with one kill.
 type trial struct {
 	number int
-	// reply and delay are the moment: so long after the model's reply of this number.
-	reply int
-	delay time.Duration
+	// delay is the time from the model's reply of the number reply to the kill, or from
+	// the line of the number line in the ledger; the other one is 0.
+	reply, line int
+	delay       time.Duration
 	// tree kills the whole tree of the client, and all also supervisors and commands.
 	tree, all bool
 	// pause waits before the resume.
@@ -33,7 +34,11 @@ func (t trial) String() string {
 	case t.tree:
 		words[1] = "tree"
 	}
-	words = append(words, fmt.Sprintf("reply %2d +%3d ms", t.reply, t.delay.Milliseconds()))
+	if t.line > 0 {
+		words = append(words, fmt.Sprintf("line  %2d +%3d ms", t.line, t.delay.Milliseconds()))
+	} else {
+		words = append(words, fmt.Sprintf("reply %2d +%3d ms", t.reply, t.delay.Milliseconds()))
+	}
 	for _, part := range []struct {
 		is   bool
 		word string
@@ -53,6 +58,9 @@ func trials(n int, random *rand.Rand) []trial {
 		out[i] = trial{number: i + 1, tree: i%2 == 1, all: i%6 == 5, pause: i/2%2 == 1, rewords: i/4%2 == 1, byID: i/8%2 == 1, batch: 1 + i/3%2,
 			delay: time.Duration(random.IntN(600)) * time.Millisecond}
 		out[i].reply = 1 + random.IntN(len(script())/out[i].batch)
+		if random.IntN(2) == 0 { // just after an effect
+			out[i].reply, out[i].line, out[i].delay = 0, 1+random.IntN(7), out[i].delay/4
+		}
 	}
 	return out
 }
@@ -86,6 +94,9 @@ func (o options) carryOut(a agent, t trial, own bool) (v verdict, err error) {
 	cmd, err := a.start(s)
 	if err != nil {
 		return v, err
+	}
+	if t.line > 0 {
+		go s.watch(t, moment)
 	}
 	killed, err := killAt(a, cmd, t, moment)
 	if err == nil {

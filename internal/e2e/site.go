@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/acode-dev/acode/provider/script/server"
 )
@@ -67,6 +69,20 @@ func (s *site) keep(r *http.Request, body []byte) {
 }
 
 func (s *site) close() error { return errors.Join(s.listener.Close(), s.log.Close()) }
+
+// watch closes moment when the ledger has the trial's line, after the delay. It ends at
+// the latest with the program.
+func (s *site) watch(t trial, moment chan<- struct{}) {
+	for {
+		raw, _ := os.ReadFile(filepath.Join(s.ws, ledger)) // it may not be there yet
+		if bytes.Count(raw, []byte("\n")) >= t.line {
+			break
+		}
+		<-time.After(2 * time.Millisecond)
+	}
+	<-time.After(t.delay)
+	close(moment)
+}
 
 // environ is the environment of a client.
 func (s *site) environ(more ...string) []string {
