@@ -94,7 +94,8 @@ func codex(s *site, args ...string) (*exec.Cmd, error) {
 		for _, a := range line[1:] {
 			quoted = append(quoted, strconv.Quote(a))
 		}
-		fmt.Fprintf(&config, "[mcp_servers.acode]\ncommand = %q\nargs = [%s]\nenv_vars = [%q, %q]\n", line[0], strings.Join(quoted, ", "), "ACODE_HOME", "ACODE_KEY_KEYRING")
+		fmt.Fprintf(&config, "[mcp_servers.acode]\ncommand = %q\nargs = [%s]\nenv_vars = [%q, %q]\nsupports_parallel_tool_calls = %t\n",
+			line[0], strings.Join(quoted, ", "), "ACODE_HOME", "ACODE_KEY_KEYRING", s.parallel)
 	}
 	home := filepath.Join(s.home, ".codex")
 	if err := os.MkdirAll(home, 0o755); err != nil {

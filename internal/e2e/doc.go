@@ -5,7 +5,8 @@
 // The model makes a fixed list of calls. It decides only from the conversation that the
 // client sends: it makes the first call that has no result. After a told answer it
 // looks whether the list contains its call, and otherwise makes the call again, in half
-// of the runs in other words. In some runs it makes two calls in one message.
+// of the runs in other words. In some runs it makes two calls in one message; Codex
+// then has both in flight at once, and Claude Code one after the other.
 //
 // Half of the kills come some time after a reply of the model, half just after an
 // effect. Half of the kills end the main process of the client only. The other half end

@@ -85,6 +85,7 @@ func (o options) carryOut(a agent, t trial, own bool) (v verdict, err error) {
 	if err != nil {
 		return v, err
 	}
+	s.parallel = t.batch > 1
 	moment := make(chan struct{})
 	m.replied = func(n int) {
 		if n == t.reply {

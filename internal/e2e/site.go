@@ -26,6 +26,9 @@ type site struct {
 	spy []string
 	// own says that the client uses its own tools, without acode.
 	own bool
+	// parallel lets Codex make the calls of one message at once, also those that change
+	// something. Claude Code never does that.
+	parallel bool
 
 	listener net.Listener
 	log      *os.File
