@@ -42,7 +42,8 @@ func before(path, line string) call {
 		shell: fmt.Sprintf(`sed -i 's/^tail$/%s\ntail/' %s`, line, path)}
 }
 
-// script returns the calls, with about three seconds of waiting.
+// script returns the calls, with about three seconds of waiting. Two calls next to each
+// other do not depend on one another, so that they may be carried out at once.
 func script() []call {
 	fails := run("mark06", "exit 3")
 	fails.fails = true
@@ -56,8 +57,8 @@ func script() []call {
 		write("b.txt", "tail\n"),
 		run("mark08", "sleep 1.3; echo done"),
 		before("b.txt", "three"),
-		{tool: "move_file", args: map[string]any{"from": "b.txt", "to": "dir/c.txt"}, label: "Move b.txt", shell: "mkdir -p dir; mv b.txt dir/c.txt"},
 		run("mark11", "sleep 0.3; wc -l a.txt"),
+		{tool: "move_file", args: map[string]any{"from": "b.txt", "to": "dir/c.txt"}, label: "Move b.txt", shell: "mkdir -p dir; mv b.txt dir/c.txt"},
 		run("mark12", "sleep 0.2"),
 		{tool: "delete_file", args: map[string]any{"path": "dir/c.txt"}, label: "Delete dir/c.txt", shell: "rm dir/c.txt"},
 		run("mark14", "sleep 0.2; cat a.txt"),
