@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -48,13 +50,30 @@ func TestPeopleSeeCalls(t *testing.T) {
 // complete its session. A resume without an id never takes the session.
 func TestPeopleSettleCalls(t *testing.T) {
 	p := newPlace(t)
-	c := p.serve("--patience", "100ms")
-	running := c.want("running", "run_command", command("until test -e stop; do sleep 0.02; done"))
-	p.says(0, "", "session", "cancel", "--command")
-	if r := c.want("failed", "wait_command", map[string]any{"handle": running.Structured.Handle}); !strings.Contains(r.Structured.Text, "STOPPED") {
-		t.Errorf("the call: got %q, want it stopped", r.Structured.Text)
+	c := p.serve()
+	running, err := c.BeginCall("run_command", command("until test -e stop; do sleep 0.02; done"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	c.want("running", "run_command", command("echo line >> ledger; until test -e stop; do sleep 0.02; done"))
+	p.until("the command runs", func() bool {
+		out, _ := p.command("status").Output()
+		return strings.Contains(string(out), "a command is running: calls/calls/n1")
+	})
+	p.says(0, "", "session", "cancel", "--command")
+	m, err := c.Await(running)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := m.Tool(); err != nil || r.Structured.Outcome != "failed" || !strings.Contains(r.Structured.Text, "STOPPED") {
+		t.Errorf("the call: got %+v, %v, want it stopped", r, err)
+	}
+	if _, err := c.BeginCall("run_command", command("echo line >> ledger; until test -e stop; do sleep 0.02; done")); err != nil {
+		t.Fatal(err)
+	}
+	p.until("the second command runs", func() bool {
+		_, err := os.Stat(filepath.Join(p.ws, "ledger"))
+		return err == nil
+	})
 	c.kill()
 	p.says(0, `WAITING`, "ls")
 	p.says(14, `no resumable session \(ACODE-RESUME-001\)`, "resume", "--no-input")
