@@ -44,6 +44,10 @@ func TestPeopleSeeCalls(t *testing.T) {
 	p.says(0, show, "session", "show")
 	p.says(0, `OperationStarted +calls/calls/n1 Write notes.txt\n`, "history")
 	p.says(0, `"op":"n1"`, "session", "show", "--json")
+	if err := os.WriteFile(filepath.Join(p.ws, "stop"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.want("done", "wait_command", map[string]any{"handle": "n4"})
 }
 
 // A person can end the command of a call, settle the calls of an agent that is gone, and
