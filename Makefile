@@ -115,6 +115,7 @@ torture:
 	$(GO) run ./internal/drain
 	ACODE_TORTURE_FLIPS=6000 ACODE_TORTURE_RESUMES=200 $(GO) test -count=1 -v -timeout 2h ./internal/campaign
 	ACODE_TORTURE_LONG=1 $(GO) test -count=1 -v -timeout 1h ./local
+	ACODE_TORTURE_LONG=1 $(GO) test -count=1 -v -run HeldAfterEachKill ./app
 	cd internal/secrets && $(GO) test -count=1 -v .
 	./scripts/fuzz 1m
 

@@ -155,15 +155,21 @@ func (c *Calls) start(it session.Item, do func(context.Context) error) *running 
 func (c *Calls) await(ctx context.Context, id session.StepID, r *running, patience time.Duration) (CallResult, error) {
 	limit := time.NewTimer(patience)
 	defer limit.Stop()
-	select {
-	case <-r.done:
-		if r.err != nil && !c.hasIntent(id) {
-			return CallResult{}, r.err
+	for {
+		select {
+		case <-r.done:
+			if r.err != nil && !c.hasIntent(id) {
+				return CallResult{}, r.err
+			}
+		case <-limit.C:
+			if !c.hasIntent(id) { // it is about to have one, or to be refused
+				limit.Reset(10 * time.Millisecond)
+				continue
+			}
+		case <-ctx.Done():
 		}
-	case <-limit.C:
-	case <-ctx.Done():
+		return c.Answered(ctx, id)
 	}
-	return c.Answered(ctx, id)
 }
 
 // hasIntent reports whether the intent of a call is durable.
