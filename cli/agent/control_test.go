@@ -213,7 +213,7 @@ func TestSameRequest(t *testing.T) {
 func TestRequestAfterKill(t *testing.T) {
 	p := newPlace(t)
 	p.controlled().run("warm", planOf("run: 'true'"))
-	const kills = 12
+	const kills = 4
 	for i := range kills {
 		run := map[string]any{"plan": planOf(fmt.Sprintf("run: echo %d >> ledger", i)), "request_id": fmt.Sprint("run ", i)}
 		c := p.controlled()
