@@ -137,6 +137,13 @@ func TestHeldByTheNextConnection(t *testing.T) {
 	if err != nil || got.Outcome != CallRuns {
 		t.Fatalf("the command: got %+v, %v", got, err)
 	}
+	for late := time.After(time.Minute); read(t, dir, "began") == "absent"; {
+		select {
+		case <-late:
+			t.Fatal("the command does not begin")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 	c.close()
 	if err := os.WriteFile(filepath.Join(dir, "ws", "stop"), nil, 0o600); err != nil {
 		t.Fatal(err)
