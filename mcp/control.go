@@ -63,7 +63,7 @@ func (c *control) instructions() string {
 	text := "acode executes tasks: plans of steps that survive every crash. A task continues when this client leaves.\n" +
 		"- RunTask and ResumeTask return at once; GetTask says how the task is, and waits for its end with wait_s.\n" +
 		"- Give each request that changes something its own request_id. To repeat a request whose answer you lost, use the same request_id: nothing is done twice.\n" +
-		"- An approval, and the outcome of a command that nobody knows, needs a person. No tool answers for a person."
+		"- An approval needs a person, and so does a command whose outcome is unknown. No tool answers for a person."
 	if !c.options.Write {
 		text += "\n- This server only reads."
 	}

@@ -73,19 +73,19 @@ func (p *program) configure(verb string, c install.Client, plan planner, write b
 	if err != nil {
 		return err
 	}
-	todo, err := plan(c, install.Place{Home: home, Getenv: os.Getenv, Program: path, Allow: strings.Join(allow, ","), Records: setup.Settings.Config.Store.Home})
+	planned, err := plan(c, install.Place{Home: home, Getenv: os.Getenv, Program: path, Allow: strings.Join(allow, ","), Records: setup.Settings.Config.Store.Home})
 	if err != nil {
 		return err
 	}
 	if write {
-		if err := todo.Write(); err != nil {
+		if err := planned.Write(); err != nil {
 			return err
 		}
 	}
 	if p.JSON {
-		return terminal.JSON(p.Out, planJSON(c, todo, write, setup.Redactor.String))
+		return terminal.JSON(p.Out, planJSON(c, planned, write, setup.Redactor.String))
 	}
-	_, err = fmt.Fprint(p.Out, terminal.CleanLines(setup.Redactor.String(planText(verb, c, todo, write))))
+	_, err = fmt.Fprint(p.Out, terminal.CleanLines(setup.Redactor.String(planText(verb, c, planned, write))))
 	return err
 }
 

@@ -49,11 +49,11 @@ func write(t interface{ Fatal(...any) }, path, text string) {
 }
 
 func carryOut(plan func(Client, Place) (Plan, error), c Client, p Place) error {
-	todo, err := plan(c, p)
+	planned, err := plan(c, p)
 	if err != nil {
 		return err
 	}
-	return todo.Write()
+	return planned.Write()
 }
 
 // files names the configuration files of each client, relative to the home directory.

@@ -70,7 +70,7 @@ func (j *jsonText) at(path []string) (node, bool) {
 	return n, true
 }
 
-// same reports whether a value equals another one, whatever its spaces and the order of
+// same reports whether a value equals another one, apart from spaces and the order of
 // its members.
 func (j *jsonText) same(n node, value json.RawMessage) bool {
 	var a, b any

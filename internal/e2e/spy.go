@@ -93,7 +93,8 @@ func environment() map[string]string {
 func (s *spy) note(l spied) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_ = s.log.Encode(l) // whoever reads the log misses the line
+	// without the line the log is shorter, and its reader finds fewer calls
+	_ = s.log.Encode(l)
 }
 
 // pass passes lines on; then gets each one afterwards.
