@@ -43,11 +43,11 @@ func (s *Site) Details(ctx context.Context, ref string, more bool) (Details, err
 	if err != nil {
 		return v, err
 	}
-	sess, p, next, err := s.freshOutlook(ctx, id)
+	row, sess, p, next, err := s.freshOutlook(ctx, id)
 	if err != nil {
 		return v, err
 	}
-	if v.Status, err = s.status(ctx, sess, p, next); err != nil {
+	if v.Status, err = s.status(ctx, row, sess, p, next); err != nil {
 		return v, err
 	}
 	for _, t := range p.Tasks {

@@ -165,16 +165,22 @@ func placeOf(p *session.Plan, it session.Item) Position {
 	return Position{Task: it.Task, Tasks: len(p.Tasks), Step: it.Step, Steps: len(p.Tasks[it.Task-1].Steps)}
 }
 
-// freshOutlook is outlook, but reads again if the executing process has ended
-// meanwhile, as refreshEnded does.
-func (s *Site) freshOutlook(ctx context.Context, id session.ID) (*session.Session, *session.Plan, session.Continuation, error) {
-	sess, p, next, err := s.outlook(ctx, id)
-	if err == nil {
-		if rows := []Row{s.row(summary(sess))}; s.refreshEnded(ctx, sess.Workspace, rows) == nil && rows[0].LastSeq != sess.LastSeq {
-			return s.outlook(ctx, id)
+// freshOutlook is outlook with the row of the session. If the executing process has ended
+// between the look at the store and the look at its lock, it looks again.
+func (s *Site) freshOutlook(ctx context.Context, id session.ID) (Row, *session.Session, *session.Plan, session.Continuation, error) {
+	for {
+		sess, p, next, err := s.outlook(ctx, id)
+		if err != nil {
+			return Row{}, nil, nil, next, err
+		}
+		rows := []Row{s.row(summary(sess))}
+		if err := s.refreshEnded(ctx, sess.Workspace, rows); err != nil {
+			return Row{}, nil, nil, next, err
+		}
+		if rows[0].LastSeq == sess.LastSeq {
+			return rows[0], sess, p, next, nil
 		}
 	}
-	return sess, p, next, err
 }
 
 // outlook plans the remaining work without looking at files or commands.

@@ -43,16 +43,16 @@ func (s *Site) Status(ctx context.Context, ref string) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	sess, p, next, err := s.freshOutlook(ctx, id)
+	row, sess, p, next, err := s.freshOutlook(ctx, id)
 	if err != nil {
 		return Status{}, err
 	}
-	return s.status(ctx, sess, p, next)
+	return s.status(ctx, row, sess, p, next)
 }
 
-func (s *Site) status(ctx context.Context, sess *session.Session, p *session.Plan, next session.Continuation) (v Status, err error) {
+func (s *Site) status(ctx context.Context, row Row, sess *session.Session, p *session.Plan, next session.Continuation) (v Status, err error) {
 	id := sess.ID
-	v = Status{Row: s.row(summary(sess)), Detail: sess.Detail, At: stands(sess, p, next)}
+	v = Status{Row: row, Detail: sess.Detail, At: stands(sess, p, next)}
 	if v.Running {
 		for _, it := range next.Items {
 			if st := sess.Steps[it.ID]; st != nil && st.Status == session.InProgress && it.Kind != session.KindCalls {
