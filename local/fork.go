@@ -101,7 +101,7 @@ func (w *Writer) takeOver(ctx context.Context, old *Writer, f Fork) (*batch, str
 	var created session.SessionCreatedData
 	ps := make([]prepared, 1, old.sess.LastSeq)
 	chain := chain{id: f.From}
-	span := []any{position(old.no, 0), position(old.no, old.sess.LastSeq), int64(old.sess.LastSeq)}
+	span := []any{position(old.no, 0), position(old.no, old.sess.LastSeq)}
 	err = readRows(ctx, w.st.wr, "read events", f.From, eventsQuery, span, func(r row) error {
 		e, err := scanEvent(r, f.From)
 		if err == nil {

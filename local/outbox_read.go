@@ -166,7 +166,7 @@ func (o *Outbox) Delivery(ctx context.Context, id session.ID, after uint64, limi
 			return err
 		}
 		chain, size := chain{id, after, d.Prev}, 0
-		span := []any{position(no, after), position(no, seqMask), limit}
+		span := []any{position(no, after), position(no, seqMask)}
 		return readRows(ctx, q, "read events", id, eventsQuery, span, func(r row) error {
 			e, err := scanEvent(r, id)
 			if size += len(e.Payload); err == nil && size > maxBytes && len(d.Events) > 0 {
@@ -175,7 +175,9 @@ func (o *Outbox) Delivery(ctx context.Context, id session.ID, after uint64, limi
 			if err == nil {
 				err = chain.next(e)
 			}
-			d.Events = append(d.Events, e)
+			if d.Events = append(d.Events, e); err == nil && len(d.Events) == limit {
+				err = errEnough
+			}
 			return err
 		})
 	})

@@ -177,17 +177,24 @@ func readFiles(ctx context.Context, q querier, r *sessionRecord, d *digests) err
 }
 
 // eventsQuery selects a range of events. It reads payloads as bytes, because a text would
-// be copied.
+// be copied. It has no LIMIT with a parameter: SQLite prepares such a statement again each
+// time.
 const eventsQuery = `SELECT pos, id, time_us, type, coalesce(actor, 'acode'), epoch, CAST(payload AS BLOB), hash
-	FROM events WHERE pos > ? AND pos <= ? ORDER BY pos LIMIT ?`
+	FROM events WHERE pos > ? AND pos <= ? ORDER BY pos`
 
 func readEvents(ctx context.Context, q querier, no int64, id session.ID, after uint64, limit int) (out []session.Event, err error) {
-	err = readRows(ctx, q, "read events", id, eventsQuery, []any{position(no, after), position(no, seqMask), limit}, func(r row) error {
+	if limit <= 0 {
+		return nil, nil
+	}
+	err = readRows(ctx, q, "read events", id, eventsQuery, []any{position(no, after), position(no, seqMask)}, func(r row) error {
 		e, err := scanEvent(r, id)
-		if err == nil {
-			out = append(out, e)
+		if err != nil {
+			return err
 		}
-		return err
+		if out = append(out, e); len(out) == limit {
+			return errEnough
+		}
+		return nil
 	})
 	return out, err
 }
