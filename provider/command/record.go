@@ -77,8 +77,10 @@ func judgeBy(f *os.File, unlocked func(*os.File) (bool, error)) (session.Command
 	}
 	// The supervisor writes the exit record before it unlocks, so the record is final
 	// now.
-	if c, err = readClaim(f); err != nil {
-		return session.CommandRecord{}, c, err
+	if c.Exit == nil {
+		if c, err = readClaim(f); err != nil {
+			return session.CommandRecord{}, c, err
+		}
 	}
 	rec, err := c.over(f)
 	return rec, c, err
