@@ -71,7 +71,8 @@ func (p Profile) try(executable string) error {
 	defer stop()
 	var out, said strings.Builder
 	cmd := exec.CommandContext(ctx, executable, p.Arguments("", 0, "", nil)...)
-	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = []string{trial + "=1"}, "/", &out, &said
+	// a program with the race detector reads its options from GORACE
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = []string{trial + "=1", "GORACE=" + os.Getenv("GORACE")}, "/", &out, &said
 	cmd.SysProcAttr = p.Attributes(syscall.SysProcAttr{})
 	err := cmd.Run()
 	switch text := strings.TrimSpace(said.String()); {

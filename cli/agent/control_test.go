@@ -288,7 +288,8 @@ func TestInvalidOperation(t *testing.T) {
 	ids["cancelled"] = c.run("cancelled", planOf("run: exit 1"))
 	c.state(ids["cancelled"], "paused")
 	c.done("cancelled", "CancelTask", map[string]any{"task_id": ids["cancelled"], "request_id": "cancel"})
-	ids["running"] = c.run("running", planOf("run: 'until test -e go; do sleep 0.02; done'"))
+	ids["running"] = c.run("running", planOf("run: 'touch began; until test -e go; do sleep 0.02; done'"))
+	p.until("the command begins", func() bool { return p.has("began") })
 	before := p.state()
 	for state, id := range ids {
 		r := c.no("INVALID_OPERATION", "call ", "ResumeTask", map[string]any{"task_id": id, "request_id": "resume " + state})

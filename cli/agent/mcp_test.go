@@ -38,6 +38,8 @@ type place struct {
 
 func newPlace(t *testing.T) place {
 	t.Helper()
+	// most of these tests wait for processes
+	t.Parallel()
 	dir := t.TempDir()
 	p := place{t, filepath.Join(dir, "ws"), append(os.Environ(), "HOME="+filepath.Join(dir, "home"), "ACODE_HOME="+filepath.Join(dir, "state"),
 		"XDG_CONFIG_HOME="+filepath.Join(dir, "config"), "ACODE_KEY_KEYRING=false", "GORACE=atexit_sleep_ms=0")}
