@@ -177,8 +177,8 @@ func readFiles(ctx context.Context, q querier, r *sessionRecord, d *digests) err
 }
 
 // eventsQuery selects a range of events. It reads payloads as bytes, because a text would
-// be copied. It has no LIMIT with a parameter: SQLite prepares such a statement again each
-// time.
+// be copied. It has no LIMIT with a parameter: SQLite prepares such a statement again
+// each time.
 const eventsQuery = `SELECT pos, id, time_us, type, coalesce(actor, 'acode'), epoch, CAST(payload AS BLOB), hash
 	FROM events WHERE pos > ? AND pos <= ? ORDER BY pos`
 

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,19 +20,9 @@ const (
 
 // Boot returns the id of this boot of the machine.
 func Boot() (string, error) {
-	if id := boot.Load(); id != nil {
-		return *id, nil
-	}
 	b, err := os.ReadFile(bootIDFile)
-	id := strings.TrimSpace(string(b))
-	if err == nil {
-		boot.Store(&id)
-	}
-	return id, err
+	return strings.TrimSpace(string(b)), err
 }
-
-// boot is the id of this boot. No process outlives its boot.
-var boot atomic.Pointer[string]
 
 // namespace returns the PID namespace of this process as an inode. It returns a
 // *BlindError if /proc is missing, shows another namespace, hides the processes of other
