@@ -67,9 +67,10 @@ demo: build
 	@./scripts/demo bin/acode
 
 # Kills an agent that works with acode's tools, once alone and once with its server, and shows that each
-# command ran once. The agent is a fixed list of calls. Takes a quarter of a minute after compiling.
+# command ran once. The agent is a fixed list of calls. Then the same with Claude Code, if it is on the
+# PATH. Takes half a minute after compiling.
 demo-tools: build
-	@$(GO) build -o bin/demo-agent ./internal/demo
+	@$(GO) build -o bin/demo ./internal/e2e
 	@./scripts/demo-tools bin
 
 # Runs a plan while its server is away, then starts the server, delivers, and shows what arrived.
@@ -139,12 +140,13 @@ mutants:
 
 # Writes docs/cli.md, docs/cli-sync.md, docs/cli-agent.md and the transcripts in docs/guide.md from the program itself.
 docs: build
+	@command -v claude >/dev/null || { echo "docs/guide.md shows Claude Code at work. Install it: npm install -g @anthropic-ai/claude-code"; exit 1; }
 	@./scripts/need tmux busybox:busybox-static script:bsdutils man:man-db
 	bin/acode reference >docs/cli.md
 	bin/acode-sync reference >docs/cli-sync.md
 	bin/acode-agent reference >docs/cli-agent.md
 	./scripts/stranger >bin/stranger.txt && ./scripts/insert bin/stranger.txt docs/guide.md
-	$(GO) build -o bin/demo-agent ./internal/demo && ./scripts/demo-tools bin >bin/tools.txt && ./scripts/insert bin/tools.txt docs/guide.md tools
+	$(GO) build -o bin/demo ./internal/e2e && ./scripts/demo-tools bin claude >bin/tools.txt && ./scripts/insert bin/tools.txt docs/guide.md tools
 	./scripts/screens bin/acode docs/screens.md
 
 # Figures beside their limits; docs/benchmarks.md says what they mean. A figure over its limit

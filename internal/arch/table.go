@@ -73,8 +73,6 @@ func Packages() map[string][]string {
 		"internal/disk":    {},
 		"internal/history": {"session"},
 		"internal/script":  {},
-		// The agent of make demo-tools.
-		"internal/demo": {"internal/caller"},
 		// An agent without a model.
 		"internal/scripted": {},
 		// A client of a server of tools.
@@ -90,7 +88,7 @@ func Packages() map[string][]string {
 		"internal/faults":   {},
 		"internal/bench":    {"app", "config", "provider/command", "session", "local", "resume", "workspace", "internal/caller", "internal/crash", "internal/disk", "redact", "outbox", "remote", "internal/pgwire"},
 		"internal/drain":    {},
-		"internal/e2e":      {"provider/script/server"},
+		"internal/e2e":      {"provider/script/server", "internal/caller"},
 		"internal/reqs":     {},
 		"internal/mutants":  {},
 		"internal/deploy":   {},

@@ -28,4 +28,7 @@
 //	late     how late after an answer the client still forgets it
 //	kills    the kills with acode's tools
 //	control  kills with the client's own tools, where effects must repeat
+//
+// It also has two parts of `make demo-tools`: an agent without a model, and the model
+// for Claude Code.
 package main

@@ -23,11 +23,9 @@ type options struct {
 }
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == spySwitch {
-		if err := spyMain(os.Args[2:]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
+	others := map[string]func([]string) error{spySwitch: spyMain, scriptedSwitch: scriptedMain, modelSwitch: modelMain}
+	if len(os.Args) > 1 && others[os.Args[1]] != nil {
+		exitOn(others[os.Args[1]](os.Args[2:]))
 		return
 	}
 	var o options
@@ -42,7 +40,11 @@ func main() {
 	flag.IntVar(&o.only, "only", 0, "carry out only the kill of this number")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the moments")
 	flag.Parse()
-	if err := o.run(); err != nil {
+	exitOn(o.run())
+}
+
+func exitOn(err error) {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		os.Exit(1)
 	}

@@ -34,10 +34,15 @@ func TestStranger(t *testing.T) {
 }
 
 // An agent that works with acode's tools is killed twice, and each command has its effect
-// once. The script checks the ledger.
+// once. The script checks the ledger. It does the same with Claude Code, or says that it
+// does not.
 func TestDemoTools(t *testing.T) {
 	out := run(t, top, nil, "make", "demo-tools")
-	for _, want := range []string{"[killed: exit status 137]", "NOT RUN NOW. The same call ran at ", "\nbuilt\ndeployed\nannounced\n", "all good"} {
+	second := "install it: npm install -g @anthropic-ai/claude-code"
+	if _, err := exec.LookPath("claude"); err == nil {
+		second = "3 commands, each once; Claude Code was killed twice"
+	}
+	for _, want := range []string{"[killed: exit status 137]", "NOT RUN NOW. The same call ran at ", "\nbuilt\ndeployed\nannounced\n", "all good", second} {
 		if !strings.Contains(out, want) {
 			t.Errorf("make demo-tools: no %q in\n%s", want, out)
 		}
