@@ -33,6 +33,7 @@ install:
 	@to=$$(cd "$(DESTDIR)$(PREFIX)/share" && pwd) && cd bin/share && \
 		find . -type d -exec install -d "$$to/{}" \; && find . -type f -exec install -m 0644 {} "$$to/{}" \;
 	@echo "Installed acode $(VERSION) into $(DESTDIR)$(PREFIX); remove it with: make uninstall PREFIX=$(PREFIX)"
+	@[ -n "$(DESTDIR)" ] || case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo "It is not in your PATH yet. Type: export PATH=$(PREFIX)/bin:\$$PATH" ;; esac
 
 # Removes what install wrote. Stores, logs and configuration stay.
 uninstall:

@@ -49,6 +49,19 @@ func TestDemoTools(t *testing.T) {
 	}
 }
 
+// make install says how the shell finds acode, if it does not.
+func TestInstallNamesThePath(t *testing.T) {
+	prefix := t.TempDir()
+	line := "export PATH=" + prefix + "/bin:$PATH"
+	if out := run(t, top, nil, "make", "install", "PREFIX="+prefix); !strings.Contains(out, line) {
+		t.Errorf("make install: no %q in\n%s", line, out)
+	}
+	env := append(os.Environ(), "PATH="+prefix+"/bin:"+os.Getenv("PATH"))
+	if out := run(t, top, env, "make", "install", "PREFIX="+prefix); strings.Contains(out, "PATH") {
+		t.Errorf("make install into the PATH: got\n%s", out)
+	}
+}
+
 // The installed completion offers the ids of sessions in bash and in zsh.
 func TestShellsCompleteIDs(t *testing.T) {
 	root := t.TempDir()
