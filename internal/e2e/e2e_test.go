@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,6 +67,16 @@ func (d *desk) end() {
 		}
 	}
 	d.t.Fatal("the script did not end")
+}
+
+// The model of the demonstration makes each of its calls once, in order.
+func TestModelPlaysTheDemo(t *testing.T) {
+	d := newDesk(t, &model{})
+	d.m.script = demo()
+	d.end()
+	if want := []int{0, 1, 2, 3, 4}; !slices.Equal(d.made, want) {
+		t.Errorf("got the calls %v, want %v", d.made, want)
+	}
 }
 
 // The model makes each call once, in order, if each has its result.
