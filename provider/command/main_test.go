@@ -301,7 +301,7 @@ func (s *stage) supervisorPID() int {
 
 func (s *stage) sh(key, script string) session.CommandRequest {
 	return session.CommandRequest{Key: key, Epoch: 1, Argv: []string{"/bin/sh", "-c", script}, Workspace: s.ws,
-		Env: []string{"PATH=" + os.Getenv("PATH")}, Volatile: true}
+		Env: []string{"PATH=" + os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0"}, Volatile: true}
 }
 
 func (s *stage) run(req session.CommandRequest) session.CommandRecord {
