@@ -38,6 +38,8 @@ type escape struct {
 	// safe says that the act is not possible without a sandbox either, or would harm the
 	// machine, so the control does not try it.
 	safe bool
+	// root says that the act needs root without a sandbox.
+	root bool
 }
 
 // stagings are the things outside that escapes aim at.
@@ -89,15 +91,15 @@ func escapes(b box, s stagings) []escape {
 		{name: "unnamed file", bad: []string{"tmpfile", out("")}, good: []string{"tmpfile", in("")}},
 		{name: "relative path", bad: []string{"write", "../outside/file"}, good: []string{"write", "./file"}},
 		{name: "create beside the workspace", bad: []string{"create", "../beside"}, good: []string{"create", "./beside"}},
-		{name: "character device", bad: []string{"char-device", in("kmsg")}, good: []string{"mkfifo", in("fifo2")}},
-		{name: "block device", bad: []string{"block-device", in("disk")}, good: []string{"mkfifo", in("fifo3")}},
-		{name: "mount", bad: []string{"mount", in("dir")}, good: []string{"mkdir", in("dir2")}},
-		{name: "bind mount", bad: []string{"bind-mount", "/etc"}, good: []string{"mkdir", in("dir3")}},
+		{name: "character device", bad: []string{"char-device", in("kmsg")}, good: []string{"mkfifo", in("fifo2")}, root: true},
+		{name: "block device", bad: []string{"block-device", in("disk")}, good: []string{"mkfifo", in("fifo3")}, root: true},
+		{name: "mount", bad: []string{"mount", in("dir")}, good: []string{"mkdir", in("dir2")}, root: true},
+		{name: "bind mount", bad: []string{"bind-mount", "/etc"}, good: []string{"mkdir", in("dir3")}, root: true},
 		{name: "remount", bad: []string{"remount", "/"}, good: []string{"mkdir", in("dir4")}, safe: true},
 		{name: "remount a listed directory", bad: []string{"remount", b.listed}, good: []string{"mkdir", in("dir5")}, safe: true},
-		{name: "chroot", bad: []string{"chroot", "."}, good: []string{"list", "."}},
-		{name: "give a file away", bad: []string{"chown-nobody", in("file")}, good: []string{"chown", in("file")}},
-		{name: "kernel setting", bad: []string{"rewrite", "/proc/sys/kernel/core_pattern"}, good: []string{"rewrite", in("file")}},
+		{name: "chroot", bad: []string{"chroot", "."}, good: []string{"list", "."}, root: true},
+		{name: "give a file away", bad: []string{"chown-nobody", in("file")}, good: []string{"chown", in("file")}, root: true},
+		{name: "kernel setting", bad: []string{"rewrite", "/proc/sys/kernel/core_pattern"}, good: []string{"rewrite", in("file")}, root: true},
 		{name: "sysrq", bad: []string{"append", "/proc/sysrq-trigger"}, good: []string{"read", "/proc/version"}, safe: true},
 		{name: "/sys", bad: []string{"append", "/sys/power/state"}, good: []string{"list", "/sys"}, safe: true},
 
@@ -108,8 +110,8 @@ func escapes(b box, s stagings) []escape {
 		{name: "execute", bad: []string{"exec", out("script")}, good: []string{"exec", listed("script")}},
 		{name: "read by /proc/self/root", bad: []string{"read", "/proc/self/root" + out("file")}, good: []string{"read", "/proc/self/root" + in("file")}},
 		{name: "read by /proc/self/cwd", bad: []string{"read", "/proc/self/cwd/../outside/file"}, good: []string{"read", "/proc/self/cwd/file"}},
-		{name: "read by handle", bad: []string{"read-handle", out("file")}, good: []string{"read", in("file")}},
-		{name: "/dev/kmsg", bad: []string{"open-rw", "/dev/kmsg"}, good: []string{"open-rw", "/dev/null"}},
+		{name: "read by handle", bad: []string{"read-handle", out("file")}, good: []string{"read", in("file")}, root: true},
+		{name: "/dev/kmsg", bad: []string{"open-rw", "/dev/kmsg"}, good: []string{"open-rw", "/dev/null"}, root: true},
 		{name: "/dev/mem", bad: []string{"read", "/dev/mem"}, good: []string{"read", "/dev/zero"}, safe: true},
 		{name: "/dev/shm", bad: []string{"read", s.shmf}, good: []string{"write", "/dev/shm/acode-test-own"}, lost: true},
 		{name: "/run", bad: []string{"list", "/run"}, good: []string{"list", "/usr"}},
@@ -132,7 +134,7 @@ func escapes(b box, s stagings) []escape {
 		{name: "ptrace", bad: []string{"ptrace", victim}, good: []string{"ptrace", "own"}},
 		{name: "process_vm_readv", bad: []string{"vm-read", victim}, good: []string{"vm-read", "own"}},
 		{name: "prlimit", bad: []string{"prlimit", victim}, good: []string{"prlimit", "self"}},
-		{name: "setns", bad: []string{"setns", victim}, good: []string{"clone"}},
+		{name: "setns", bad: []string{"setns", victim}, good: []string{"clone"}, root: true},
 		{name: "acode itself", bad: []string{"kill", strconv.Itoa(os.Getpid())}, good: []string{"kill", "own"}},
 
 		// network
@@ -147,9 +149,9 @@ func escapes(b box, s stagings) []escape {
 		{name: "abstract socket", bad: []string{"connect", "unix", s.abstract}, good: []string{"serve", "unix", "@acode-test-own"}, lost: true},
 		{name: "abstract packets", bad: []string{"unixgram", "@acode-test-from", s.absgram}, good: []string{"unixgram-pair", "@acode-test-own2"}, lost: true},
 		{name: "interfaces", bad: []string{"interfaces", "others"}, good: []string{"interfaces", "loopback"}, lost: true},
-		{name: "raw socket", bad: []string{"raw"}, good: []string{"tcp"}, lost: true},
-		{name: "raw socket of IPv6", bad: []string{"raw6"}, good: []string{"tcp6"}, lost: true},
-		{name: "packet socket", bad: []string{"packet"}, good: []string{"socketpair"}},
+		{name: "raw socket", bad: []string{"raw"}, good: []string{"tcp"}, lost: true, root: true},
+		{name: "raw socket of IPv6", bad: []string{"raw6"}, good: []string{"tcp6"}, lost: true, root: true},
+		{name: "packet socket", bad: []string{"packet"}, good: []string{"socketpair"}, root: true},
 		{name: "vsock", bad: []string{"vsock"}, good: []string{"socketpair"}, safe: true},
 		{name: "alg socket", bad: []string{"alg"}, good: []string{"socketpair"}, safe: true},
 		{name: "uevents", bad: []string{"uevents"}, good: []string{"netlink"}, lost: true},
@@ -164,7 +166,7 @@ func escapes(b box, s stagings) []escape {
 		{name: "perf", bad: []string{"perf"}, good: []string{"memfd"}, safe: true},
 		{name: "userfaultfd", bad: []string{"userfaultfd"}, good: []string{"memfd"}, safe: true},
 		{name: "unshare a user namespace", bad: []string{"unshare-user"}, good: []string{"clone"}},
-		{name: "unshare a network namespace", bad: []string{"unshare-network"}, good: []string{"clone"}},
+		{name: "unshare a network namespace", bad: []string{"unshare-network"}, good: []string{"clone"}, root: true},
 		{name: "clone a user namespace", bad: []string{"clone-user"}, good: []string{"clone"}},
 		{name: "clone3 a user namespace", bad: []string{"clone3-user"}, good: []string{"clone"}},
 		{name: "shared memory", bad: []string{"shm", strconv.Itoa(s.shm)}, good: []string{"shm-own"}, lost: true},
@@ -173,35 +175,31 @@ func escapes(b box, s stagings) []escape {
 	return all
 }
 
-// TestEscapes carries out every escape in each mode, and each of its neighbours.
+// TestEscapes carries out every escape on each kernel, and each of its neighbours.
 func TestEscapes(t *testing.T) {
-	for _, mode := range []string{sandbox.Namespaces, sandbox.Filter} {
-		t.Run(mode, func(t *testing.T) {
-			b := newBox(t, mode)
-			all := escapes(b, stage(t, b))
-			breached := 0
-			for _, e := range all {
-				before := b.state()
-				err := b.do(e.bad[0], e.bad[1:]...)
-				if named := e.open && mode == sandbox.Filter; !named && (err == nil || b.state() != before) {
-					t.Errorf("%s: breached (%v)", e.name, err)
-					breached++
-				}
-				if err := b.do(e.good[0], e.good[1:]...); (err != nil) != (e.lost && mode == sandbox.Filter) {
-					t.Errorf("%s: its neighbour %v: got %v", e.name, e.good, err)
-				}
+	onKernels(t, func(t *testing.T, mode string) {
+		b := newBox(t, mode)
+		all := escapes(b, stage(t, b))
+		breached := 0
+		for _, e := range all {
+			before := b.state()
+			err := b.do(e.bad[0], e.bad[1:]...)
+			if named := e.open && mode == sandbox.Filter; !named && (err == nil || b.state() != before) {
+				t.Errorf("%s: breached (%v)", e.name, err)
+				breached++
 			}
-			t.Logf("%s: %d escapes, %d breached", mode, len(all), breached)
-		})
-	}
+			if err := b.do(e.good[0], e.good[1:]...); (err != nil) != (e.lost && mode == sandbox.Filter) {
+				t.Errorf("%s: its neighbour %v: got %v", e.name, e.good, err)
+			}
+		}
+		t.Logf("%s: user %d: %d escapes, %d breached", mode, os.Geteuid(), len(all), breached)
+	})
 }
 
 // Without a sandbox the same acts have their effect. Otherwise the corpus would show
 // nothing.
 func TestEscapesWithoutSandbox(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Log("as an ordinary user, acts that need root fail without a sandbox too")
-	}
+	root := os.Geteuid() == 0
 	breached, tried := 0, 0
 	for i := range escapes(newBox(t, ""), stagings{}) {
 		// each act finds everything in its place
@@ -213,11 +211,14 @@ func TestEscapesWithoutSandbox(t *testing.T) {
 		tried++
 		if err := b.do(e.bad[0], e.bad[1:]...); err == nil {
 			breached++
-		} else if os.Geteuid() == 0 {
+		} else if root || !e.root {
 			t.Errorf("%s: got %v, want its effect", e.name, err)
 		}
 	}
-	t.Logf("%d of %d had their effect", breached, tried)
+	t.Logf("user %d: %d of %d had their effect", os.Geteuid(), breached, tried)
+	if root {
+		t.Run("ordinary_user", asOrdinary)
+	}
 }
 
 // state returns a hash of everything outside the workspace that an escape could change.
@@ -253,18 +254,12 @@ func (b box) state() string {
 // stage prepares the targets of escapes: a process, servers, shared memory, a terminal.
 func stage(t *testing.T, b box) (s stagings) {
 	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	cmd := exec.Command("sleep", "600")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	in, err := os.Open(filepath.Join(b.outside, "file"))
-	must(err)
+	must(t, err)
 	cmd.Stdin = in
-	must(cmd.Start())
+	must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait(); _ = in.Close() })
 	s.victim = cmd.Process.Pid
 	name := strings.ReplaceAll(filepath.Base(filepath.Dir(b.outside))+t.Name(), "/", "-") + strconv.Itoa(os.Getpid())
@@ -277,9 +272,9 @@ func stage(t *testing.T, b box) (s stagings) {
 	echo(t, "unix", s.abstract)
 	echo(t, "unixgram", s.absgram)
 	s.shm, err = unix.SysvShmGet(unix.IPC_PRIVATE, 4096, unix.IPC_CREAT|0o600)
-	must(err)
+	must(t, err)
 	near, far, err := pty.Open()
-	must(err)
+	must(t, err)
 	s.pts, s.shmf = far.Name(), filepath.Join("/dev/shm", name)
 	write(t, s.shmf, "secret")
 	t.Cleanup(func() {
@@ -288,15 +283,14 @@ func stage(t *testing.T, b box) (s stagings) {
 		_ = os.Remove(s.shmf)
 		_, _ = near.Close(), far.Close()
 	})
-	id, err := exec.LookPath("id")
-	must(err)
-	content, err := os.ReadFile(id)
-	must(err)
-	s.setuid = filepath.Join(b.listed, "id")
-	must(os.WriteFile(s.setuid, content, 0o755))
+	s.setuid = filepath.Join(filepath.Dir(self()), "id")
 	if os.Geteuid() == 0 {
-		must(os.Chown(s.setuid, 65534, 65534))
-		must(os.Chmod(s.setuid, os.ModeSetuid|0o755))
+		id, err := exec.LookPath("id")
+		must(t, err)
+		s.setuid = filepath.Join(b.listed, "id")
+		copied(t, id, s.setuid, 0o755)
+		must(t, os.Chown(s.setuid, 65534, 65534))
+		must(t, os.Chmod(s.setuid, os.ModeSetuid|0o755))
 	}
 	return s
 }

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/acode-dev/acode/internal/kernel"
 	"github.com/acode-dev/acode/sandbox"
 )
 
@@ -22,17 +23,30 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "act" {
 		os.Exit(actMain(os.Args[2], os.Args[3:]))
 	}
-	if spec := os.Getenv("SANDBOXTEST_DENY"); spec != "" {
-		if err := deny(spec); err != nil {
-			panic(err)
-		}
+	if err := kernel.Become(); err != nil {
+		panic(err)
 	}
 	if len(os.Args) > 1 && os.Args[1] == "mode" {
 		mode, err := sandbox.Mode(self())
 		fmt.Printf("%s %v", mode, err)
 		os.Exit(0)
 	}
+	if len(os.Args) > 1 && os.Args[1] == "command" {
+		os.Exit(startMain(os.Args[2:]))
+	}
 	os.Exit(m.Run())
+}
+
+// startMain starts a first stage with args as acode does, and returns its exit status.
+func startMain(args []string) int {
+	cmd := exec.Command(self(), args...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.SysProcAttr = sandbox.StageAttributes(cmd.Args)
+	if err := cmd.Run(); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	return 0
 }
 
 func self() string {

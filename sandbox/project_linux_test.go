@@ -23,7 +23,7 @@ var projects = map[string]struct {
 		"go.sum":      "github.com/google/go-cmp v0.7.0 h1:wk8382ETsv4JYUZwIsn6YpYiWiBsYLSJiTsyBybVuN8=\ngithub.com/google/go-cmp v0.7.0/go.mod h1:pXiqmnSA92OHEEa9HXL2W4E7lf9JzCmGVUdgjX3N/iU=\n",
 		"sum.go":      "package sum\n\nfunc Sum(a, b int) int { return a + b }\n",
 		"sum_test.go": "package sum\n\nimport (\n\t\"os\"\n\t\"testing\"\n\n\t\"github.com/google/go-cmp/cmp\"\n)\n\nfunc TestSum(t *testing.T) {\n\tif d := cmp.Diff(3, Sum(1, 2)); d != \"\" {\n\t\tt.Error(d)\n\t}\n\tif err := os.WriteFile(t.TempDir()+\"/x\", nil, 0o600); err != nil {\n\t\tt.Error(err)\n\t}\n}\n",
-	}, "go test ./..."},
+	}, "go test -count=1 ./..."},
 	"npm": {map[string]string{
 		"package.json": `{"name": "sum", "version": "1.0.0", "scripts": {"test": "node --test"}}`,
 		"sum.js":       "module.exports = (a, b) => a + b;\n",
@@ -39,43 +39,35 @@ var projects = map[string]struct {
 	}, "pytest-3 -q"},
 }
 
-// The tests of real projects pass in both modes, without a network.
+// The tests of real projects pass on each kernel, without a network.
 func TestProjects(t *testing.T) {
-	base := t.TempDir()
-	// compiling the standard library of Go takes long, so its cache stays for later runs
-	cache, err := filepath.Abs("../.cache/sandbox")
-	if err != nil {
-		t.Fatal(err)
-	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, mode := range []string{sandbox.Namespaces, sandbox.Filter} {
+	onKernels(t, func(t *testing.T, mode string) {
+		base := t.TempDir()
+		// compiling the standard library of Go takes long, so its cache stays for later runs
+		cache, err := filepath.Abs("../.cache/sandbox")
+		must(t, err)
+		home, err := os.UserHomeDir()
+		must(t, err)
 		for name, project := range projects {
-			t.Run(mode+"/"+name, func(t *testing.T) {
-				place := sandbox.Place{Getenv: os.Getenv, Home: home, State: filepath.Join(base, "state")}
-				p := sandbox.Profile{Mode: mode, Workspace: filepath.Join(base, mode, name), Home: cache, Tmp: filepath.Join(base, "state", "tmp"), Read: place.Readable()}
-				for _, dir := range []string{p.Workspace, p.Home, p.Tmp} {
-					if err := os.MkdirAll(dir, 0o700); err != nil {
-						t.Fatal(err)
-					}
-				}
-				for file, content := range project.files {
-					write(t, filepath.Join(p.Workspace, file), content)
-				}
-				exists := func(dir string) bool { _, err := os.Stat(dir); return err == nil }
-				cmd := exec.Command(self(), p.Arguments(p.Workspace, 0, "/bin/sh", []string{"sh", "-e", "-c", project.command})...)
-				cmd.Dir, cmd.Env = p.Workspace, slices.Concat(place.Environ(os.Environ()), place.Own(p, exists))
-				cmd.SysProcAttr = p.Attributes(syscall.SysProcAttr{})
-				begin := time.Now()
-				if out, err := cmd.CombinedOutput(); err != nil {
-					t.Errorf("%s: %v\n%s", project.command, err, out)
-				}
-				t.Logf("%s took %s", project.command, time.Since(begin).Round(time.Millisecond))
-			})
+			place := sandbox.Place{Getenv: os.Getenv, Home: home, State: filepath.Join(base, "state")}
+			p := sandbox.Profile{Mode: mode, Workspace: filepath.Join(base, name), Home: cache, Tmp: filepath.Join(base, "state", "tmp"), Read: place.Readable()}
+			for _, dir := range []string{p.Workspace, p.Home, p.Tmp} {
+				must(t, os.MkdirAll(dir, 0o700))
+			}
+			for file, content := range project.files {
+				write(t, filepath.Join(p.Workspace, file), content)
+			}
+			exists := func(dir string) bool { _, err := os.Stat(dir); return err == nil }
+			cmd := exec.Command(self(), p.Arguments(p.Workspace, 0, "/bin/sh", []string{"sh", "-e", "-c", project.command})...)
+			cmd.Dir, cmd.Env = p.Workspace, slices.Concat(place.Environ(os.Environ()), place.Own(p, exists))
+			cmd.SysProcAttr = p.Attributes(syscall.SysProcAttr{})
+			begin := time.Now()
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s", project.command, err, out)
+			}
+			t.Logf("%s took %s", project.command, time.Since(begin).Round(time.Millisecond))
 		}
-	}
+	})
 }
 
 // The list leaves out what contains the home directory or the state, and the variables

@@ -51,8 +51,8 @@ func Mode(executable string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("try the sandbox: %w", err)
 	}
-	// it is empty
-	defer func() { _ = os.Remove(dir) }()
+	// the trial left nothing of use in it
+	defer func() { _ = os.RemoveAll(dir) }()
 	p := Profile{Mode: Namespaces, Workspace: dir, Home: dir, Tmp: dir}
 	refused := p.try(executable)
 	if refused == nil {

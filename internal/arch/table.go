@@ -75,6 +75,8 @@ func Packages() map[string][]string {
 		"internal/script":  {},
 		// An agent without a model.
 		"internal/scripted": {},
+		// A kernel that refuses system calls.
+		"internal/kernel": {},
 		// A client of a server of tools.
 		"internal/caller": {},
 		// A private PostgreSQL.
