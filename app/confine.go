@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -135,6 +136,19 @@ func (w *work) confinement(ctx context.Context) session.Confinement {
 		return session.Confinement(w.Settings.Config.Sandbox)
 	}
 	return session.Confinement(keys["sandbox"])
+}
+
+// confinable refuses to continue a session that began in a sandbox on a system that has
+// none.
+func (w *work) confinable(ctx context.Context) error {
+	if w.confinement(ctx) != session.Confined {
+		return nil
+	}
+	_, err := w.SandboxMode()
+	if e := (*session.Error)(nil); errors.As(err, &e) {
+		e.Next = session.Words("the session began with sandbox: on and keeps it; resume it on a system that can confine commands, or cancel it and start again with sandbox: off")
+	}
+	return err
 }
 
 // agent returns the confinement of the commands of an agent.

@@ -45,7 +45,10 @@ func (w *work) load(ctx context.Context, ref string) (session.ID, error) {
 	if w.after != nil && *w.after != w.writer.Session().Epoch {
 		return id, &session.Error{Code: session.ErrConflict, Message: "the session was continued meanwhile; nothing was changed", Next: session.Do(session.MoveStatus, "")}
 	}
-	return id, w.askedBefore(ctx)
+	if err = w.askedBefore(ctx); err != nil {
+		return id, err
+	}
+	return id, w.confinable(ctx)
 }
 
 // askedBefore carries out a request to cancel that an earlier process did not answer.

@@ -11,14 +11,20 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/acode-dev/acode/internal/kernel"
 	"github.com/acode-dev/acode/internal/script"
 )
 
 // TestMain lets the test binary be acode itself, supervisors included.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"acode": func() { os.Exit(Main(context.Background(), os.Args[1:])) },
-		"late":  late,
+		"acode": func() {
+			if err := kernel.Become(); err != nil {
+				panic(err)
+			}
+			os.Exit(Main(context.Background(), os.Args[1:]))
+		},
+		"late": late,
 	})
 }
 

@@ -19,14 +19,22 @@ import (
 
 	"github.com/acode-dev/acode/cli"
 	"github.com/acode-dev/acode/internal/caller"
+	"github.com/acode-dev/acode/internal/kernel"
 )
 
 // TestMain lets the test binary be both programs, supervisors included.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"acode":       func() { os.Exit(cli.Main(context.Background(), os.Args[1:])) },
-		"acode-agent": func() { os.Exit(Main(context.Background(), os.Args[1:])) },
+		"acode":       func() { become(); os.Exit(cli.Main(context.Background(), os.Args[1:])) },
+		"acode-agent": func() { become(); os.Exit(Main(context.Background(), os.Args[1:])) },
 	})
+}
+
+// become makes this process run on the kernel that the environment names.
+func become() {
+	if err := kernel.Become(); err != nil {
+		panic(err)
+	}
 }
 
 // place is a workspace with a store of its own.

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/acode-dev/acode/internal/kernel"
 )
 
 // The commands of an agent run in a sandbox by default. Without one they reach the same
@@ -53,6 +55,59 @@ echo in > inside; echo "$HOME"; true`)
 	}
 	if !bytes.Contains(p.history(), []byte(`"PowersGranted"`)) {
 		t.Errorf("the history lacks PowersGranted:\n%s", p.history())
+	}
+}
+
+// On a kernel that refuses namespaces, the same things are out of reach.
+func TestCommandsAreConfinedWithoutNamespaces(t *testing.T) {
+	for _, refusing := range []string{kernel.NoNamespaces, kernel.NoMounts} {
+		t.Run(refusing, func(t *testing.T) {
+			p := newPlace(t)
+			p.environ = append(p.environ, kernel.Variable+"="+refusing)
+			dir := filepath.Dir(p.ws)
+			c := p.serve()
+			text := c.want("done", "run_command", command(`cat `+dir+`/state/acode.db >/dev/null && echo READ-STORE
+echo x > `+dir+`/planted && echo WRITTEN
+echo in > inside; true`)).Structured.Text
+			_, err := os.Stat(filepath.Join(dir, "planted"))
+			if strings.Contains(text, "\nREAD-STORE") || strings.Contains(text, "\nWRITTEN") || err == nil || p.read("inside") != "in\n" {
+				t.Errorf("in the sandbox: %v\n%s", err, text)
+			}
+			if bytes.Contains(p.history(), []byte("PowersGranted")) {
+				t.Error("the history has PowersGranted")
+			}
+			p.shows([]string{"doctor"}, "(filter, landlock", "not NOT REFUSED")
+		})
+	}
+}
+
+// On a kernel that refuses what every sandbox needs, commands are refused. A person can
+// allow them without a sandbox, and the history says so.
+func TestCommandsWithoutLandlock(t *testing.T) {
+	for _, refusing := range []string{kernel.NoLandlock, kernel.LandlockOff, kernel.NoDomains} {
+		t.Run(refusing, func(t *testing.T) {
+			p := newPlace(t)
+			p.environ = append(p.environ, kernel.Variable+"="+refusing)
+			for _, args := range [][]string{{"mcp", "--tools", "--allow", "files,commands"}, {"mcp", "--allow-write"}, {"doctor"}} {
+				cmd := p.command(args...)
+				cmd.Stderr = nil
+				out, err := cmd.CombinedOutput()
+				if err == nil || cmd.ProcessState.ExitCode() != 3 || !bytes.Contains(out, []byte("cannot confine commands")) {
+					t.Errorf("acode %v: got %v, want status 3\n%s", args, err, out)
+				}
+			}
+			c := p.begin("mcp", "--tools", "--allow", "files")
+			if err := c.Hello("tester", nil); err != nil {
+				t.Fatal(err)
+			}
+			c.want("done", "write_file", map[string]any{"path": "a", "content": "x"})
+			c.kill()
+			c = p.serve("--new", "--sandbox=off")
+			c.want("done", "run_command", command("echo in > inside"))
+			if p.read("inside") != "in\n" || !bytes.Contains(p.history(), []byte(`"PowersGranted"`)) {
+				t.Errorf("without a sandbox: the history lacks PowersGranted:\n%s", p.history())
+			}
+		})
 	}
 }
 
