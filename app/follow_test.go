@@ -37,6 +37,8 @@ func TestMain(m *testing.M) {
 		err = executeForTest()
 	case role == "call":
 		err = callForTest(os.Getenv("ACODE_TEST_DIR"), guardedCall().Step.Run.Shell)
+	case role == "approve":
+		err = approveForTest(os.Getenv("ACODE_TEST_DIR"))
 	case role == "follow":
 		err = followForTest()
 	default:

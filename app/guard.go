@@ -33,6 +33,17 @@ type HeldChange struct {
 	Lines []string
 }
 
+// applies reports whether the change can be applied.
+func (c HeldChange) applies() bool {
+	switch c.Kind {
+	case session.GuardOther, session.GuardUnchecked:
+		return false
+	case session.GuardFile:
+		return c.Blob.Hash != ""
+	}
+	return true
+}
+
 // names lists the paths in a sentence.
 func (h Held) names() string {
 	var names []string
@@ -121,7 +132,10 @@ func (s *Site) showHeld(ctx context.Context, h *Held) error {
 	h.now = root.GuardedAt(ctx, h.paths())
 	for i, now := range h.now {
 		c := &h.Changes[i]
-		c.Lines = s.heldLines(ctx, root, now, c.Guarded)
+		c.Lines = []string{c.Path + ": cannot be applied: " + looks(c.Guarded)}
+		if c.applies() {
+			c.Lines = s.heldLines(ctx, root, now, c.Guarded)
+		}
 	}
 	return nil
 }
@@ -136,8 +150,6 @@ func (h Held) paths() (paths []string) {
 // heldLines describes for a person how now would become made.
 func (s *Site) heldLines(ctx context.Context, root *workspace.Root, now, made session.Guarded) (lines []string) {
 	switch {
-	case made.Kind == session.GuardOther || made.Kind == session.GuardUnchecked || made.Kind == session.GuardFile && made.Blob.Hash == "":
-		return []string{made.Path + ": cannot be applied: " + looks(made)}
 	case now.Same(made):
 		return []string{made.Path + ": is already so"}
 	case now.Hash != made.Hash:
@@ -175,6 +187,10 @@ func looks(g session.Guarded) string {
 		return fmt.Sprintf("a file of %d bytes with mode %04o", g.Size, g.Mode)
 	case session.GuardDirectory:
 		return fmt.Sprintf("a directory with mode %04o", g.Mode)
+	case session.GuardOther:
+		return "no file, directory or link"
+	case session.GuardUnchecked:
+		return "it has more directories than are searched"
 	}
 	return g.Kind
 }
@@ -220,6 +236,10 @@ func (s *Site) decideHeld(ctx context.Context, w *local.Writer, h Held, v Verdic
 	if sess.State.Terminal() {
 		return &session.Error{Code: session.ErrTerminal, Message: fmt.Sprintf("session %s is %s; nothing was changed", sess.Short, sess.State)}
 	}
+	decided := func(seq uint64) bool { return !slices.Contains(sess.Steps[session.CallsStep()].Held, seq) }
+	if slices.ContainsFunc(h.seqs, decided) {
+		return &session.Error{Code: session.ErrConflict, Message: fmt.Sprintf("the changes of %s were decided meanwhile; nothing was changed", h.Op), Next: session.Do(session.MoveStatus, sess.Short)}
+	}
 	d := session.HeldDecidedData{StepID: session.CallsStep(), Seqs: h.seqs, Answer: "dropped", By: v.By, Reason: v.Reason}
 	if v.Grant {
 		d.Answer = "applied"
@@ -237,9 +257,12 @@ func (s *Site) decideHeld(ctx context.Context, w *local.Writer, h Held, v Verdic
 	return err
 }
 
-// applyHeld makes the files as the command left them. A kill before its event leaves the
-// changes waiting, and they can be applied again.
+// applyHeld makes the files as the command left them, as far as that can be applied. A
+// kill before its event leaves the changes waiting, and they can be applied again.
 func (s *Site) applyHeld(ctx context.Context, w *local.Writer, h Held) error {
+	if !slices.ContainsFunc(h.Changes, HeldChange.applies) {
+		return &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("none of the changes of %s can be applied; nothing was changed", h.Op.Op), Next: session.Words("drop them with a denial")}
+	}
 	root, err := workspace.Open(h.Session.Workspace, s.Now)
 	if err != nil {
 		return err
@@ -250,8 +273,8 @@ func (s *Site) applyHeld(ctx context.Context, w *local.Writer, h Held) error {
 		if !now.Same(h.now[i]) {
 			return &session.Error{Code: session.ErrFileChanged, Place: now.Path, Message: "the file changed after its difference was shown; nothing was applied", Next: session.Do(session.MoveApprove, h.Session.Short)}
 		}
-		if made := h.Changes[i].Guarded; !now.Same(made) {
-			want = append(want, made)
+		if c := h.Changes[i]; c.applies() && !now.Same(c.Guarded) {
+			want = append(want, c.Guarded)
 		}
 	}
 	slices.SortFunc(want, func(a, b session.Guarded) int { return strings.Compare(a.Path, b.Path) })

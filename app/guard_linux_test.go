@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -31,7 +32,8 @@ func TestHeldAfterEachKill(t *testing.T) {
 		if n%2 == 0 {
 			when = crash.After
 		}
-		res := killed(t, dir, crash.Point{Role: crash.RoleAcode, N: (n + 1) / 2, When: when})
+		ledger := filepath.Join(dir, "ws", "ledger")
+		res := killed(t, dir, "call", crash.Point{Role: crash.RoleAcode, N: (n + 1) / 2, When: when}, func() bool { _, err := os.Lstat(ledger); return err == nil })
 		if !res.Struck {
 			break
 		}
@@ -70,28 +72,107 @@ func TestHeldAfterEachKill(t *testing.T) {
 	}
 }
 
-// killed runs a server that carries out guardedCall and is killed at a call after the
-// command.
-func killed(t *testing.T, dir string, at crash.Point) crash.Result {
+// killed runs this program in a role and kills it at a call that changes the workspace or
+// syncs, counted while from returns true.
+func killed(t *testing.T, dir, role string, at crash.Point, from func() bool) crash.Result {
 	t.Helper()
 	tracer := crash.NewTracer()
 	defer tracer.Close()
 	var said bytes.Buffer
-	ledger := filepath.Join(dir, "ws", "ledger")
 	res, err := tracer.Run(t.Context(), crash.Spec{
 		Argv: []string{os.Args[0]}, Dir: dir, Roots: []string{dir}, Stdout: &said, Stderr: &said, At: at,
-		Env: []string{"ACODE_TEST_FOLLOW=call", "ACODE_TEST_DIR=" + dir, "PATH=" + os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0"},
+		Env: []string{"ACODE_TEST_FOLLOW=" + role, "ACODE_TEST_DIR=" + dir, "PATH=" + os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0"},
 		Counts: func(c crash.Call) bool {
-			if _, err := os.Lstat(ledger); err != nil || c.Role != crash.RoleAcode {
-				return false
-			}
-			return strings.HasPrefix(c.Path, filepath.Dir(ledger)) || c.Kind == crash.KindSync
+			return c.Role == crash.RoleAcode && (strings.HasPrefix(c.Path, filepath.Join(dir, "ws")) || c.Kind == crash.KindSync) && from()
 		},
 	})
-	if err != nil {
-		t.Fatalf("the server: %v: %s", err, said.Bytes())
+	if err != nil || !res.Struck && res.ExitCode != 0 {
+		t.Fatalf("%s: %+v, %v: %s", role, res, err, said.Bytes())
 	}
 	return res
+}
+
+// A person's approval is killed before and after each of its calls. Each file then is as
+// before or as the command left it. The changes still wait and can be applied, or all of
+// them are applied; the decision is recorded once. Only make torture takes every call.
+func TestApprovalAfterEachKill(t *testing.T) {
+	step, least := 7, 6
+	if os.Getenv("ACODE_TORTURE_LONG") != "" {
+		step, least = 1, 40
+	}
+	seen := map[string]int{}
+	for n := 1; ; n += step {
+		dir := newRepository(t)
+		config := read(t, dir, ".git/config")
+		c := connect(t, dir)
+		c.do(guardedCall(), CallDone)
+		c.close()
+		when := crash.Before
+		if n%2 == 0 {
+			when = crash.After
+		}
+		res := killed(t, dir, "approve", crash.Point{Role: crash.RoleAcode, N: (n + 1) / 2, When: when}, func() bool { return true })
+		before := map[string]string{".git/config": config, ".git/hooks/post-merge": "absent", "AGENTS.md": "be good\n"}
+		after := map[string]string{".git/config": config + "[alias]\n", ".git/hooks/post-merge": "evil\n", "AGENTS.md": "absent"}
+		applied := 0
+		for name := range after {
+			switch read(t, dir, name) {
+			case after[name]:
+				applied++
+			case before[name]:
+			default:
+				t.Errorf("%v: %s: got %q", res.At, name, read(t, dir, name))
+			}
+		}
+		c = connect(t, dir)
+		switch err := c.decide(true); {
+		case err == nil && applied == len(after):
+			seen["applied, and waits"]++
+		case err == nil:
+			seen["waits"]++
+		case errors.Is(err, session.ErrUsage) && applied == len(after):
+			seen["decided"]++
+		default:
+			t.Errorf("%v: %d files applied, DecideHeld: %v", res.At, applied, err)
+		}
+		c.decided(1)
+		for name, want := range after {
+			if now := read(t, dir, name); now != want {
+				t.Errorf("%v: %s: got %q, want %q", res.At, name, now, want)
+			}
+		}
+		if left, _ := filepath.Glob(filepath.Join(dir, "ws", ".git", "*", ".acode-*")); left != nil {
+			t.Errorf("%v: temporary files are left: %v", res.At, left)
+		}
+		c.close()
+		verified(t, dir)
+		if !res.Struck {
+			break
+		}
+		seen["kills"]++
+	}
+	t.Log(seen)
+	if seen["kills"] < least || seen["waits"] == 0 || seen["applied, and waits"] == 0 || seen["decided"] == 0 {
+		t.Errorf("got %v, want at least %d kills and each end", seen, least)
+	}
+}
+
+// decided checks how many decisions about held changes are recorded.
+func (c connected) decided(want int) {
+	c.t.Helper()
+	events, err := c.site.store.Events(context.Background(), c.only(), 0, 1000)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	got := 0
+	for _, e := range events {
+		if e.Type == session.HeldDecided {
+			got++
+		}
+	}
+	if got != want {
+		c.t.Errorf("decisions: got %d, want %d", got, want)
+	}
 }
 
 // blob reads a blob. It returns "" for none.

@@ -184,6 +184,24 @@ func callForTest(dir, script string) error {
 	return errors.Join(c.Close(), site.Close())
 }
 
+// approveForTest is a person who applies the held changes of the only call that has some.
+func approveForTest(dir string) error {
+	setup, err := setupForTest(dir)
+	if err != nil {
+		return err
+	}
+	site, err := Open(context.Background(), setup)
+	if err != nil {
+		return err
+	}
+	v := Verdict{Grant: true, By: "anna"}
+	h, err := site.Held(context.Background(), v)
+	if err != nil {
+		return err
+	}
+	return errors.Join(site.DecideHeld(context.Background(), *h, v), site.Close())
+}
+
 // A process that outlives its command changes a protected path. The next command ends
 // with the path put back.
 func TestHeldFromAProcessThatOutlivesItsCommand(t *testing.T) {
@@ -207,6 +225,121 @@ func TestHeldFromAProcessThatOutlivesItsCommand(t *testing.T) {
 	}
 	if last := c.do(runCall("true"), CallDone); last.Held != nil || read(t, dir, "AGENTS.md") != "a person\n" {
 		t.Errorf("after the edit of a person: got %v held", words(last.Held))
+	}
+	c.close()
+	verified(t, dir)
+}
+
+// only returns the only session of the workspace.
+func (c connected) only() session.ID {
+	c.t.Helper()
+	rows, err := c.site.rows(context.Background(), c.site.Workspace)
+	if err != nil || len(rows) != 1 {
+		c.t.Fatalf("sessions: got %v, %v, want one", rows, err)
+	}
+	return rows[0].ID
+}
+
+// decide answers the held changes of the only call that has some.
+func (c connected) decide(grant bool) error {
+	c.t.Helper()
+	v := Verdict{Ref: string(c.only()), Grant: grant, By: "anna"}
+	h, err := c.site.Held(context.Background(), v)
+	if err != nil {
+		return err
+	}
+	return c.site.DecideHeld(context.Background(), *h, v)
+}
+
+// A person approves the changes of a call. What cannot be made again stays as it is.
+func TestHeldThatCannotBeApplied(t *testing.T) {
+	dir := newRepository(t)
+	c := connect(t, dir)
+	got := c.do(runCall("rm AGENTS.md; mkfifo AGENTS.md; echo evil > .git/hooks/post-merge"), CallDone)
+	if diff := cmp.Diff([]string{".git/hooks/post-merge created", "AGENTS.md modified"}, words(got.Held)); diff != "" {
+		t.Errorf("held (-want +got):\n%s", diff)
+	}
+	if err := c.decide(true); err != nil {
+		t.Errorf("DecideHeld: %v", err)
+	}
+	if read(t, dir, ".git/hooks/post-merge") != "evil\n" || read(t, dir, "AGENTS.md") != "be good\n" {
+		t.Errorf("after the approval: got %q and %q", read(t, dir, ".git/hooks/post-merge"), read(t, dir, "AGENTS.md"))
+	}
+	c.do(runCall("rm AGENTS.md; mkfifo AGENTS.md"), CallDone)
+	if err := c.decide(true); !errors.Is(err, session.ErrUsage) || read(t, dir, "AGENTS.md") != "be good\n" {
+		t.Errorf("DecideHeld of nothing that can be applied: got %v, AGENTS.md %q", err, read(t, dir, "AGENTS.md"))
+	}
+	if err := c.decide(false); err != nil || read(t, dir, "AGENTS.md") != "be good\n" {
+		t.Errorf("DecideHeld: %v", err)
+	}
+	c.close()
+	verified(t, dir)
+}
+
+// The content of a file above the limit is not kept before a command. A change of it
+// stays, and acode says so. One that a command makes is put back, and can be applied.
+func TestHeldOfLargeFiles(t *testing.T) {
+	dir := newRepository(t)
+	large := strings.Repeat("0123456789abcde\n", 1<<16) + "end\n"
+	if err := os.WriteFile(filepath.Join(dir, "ws", "AGENTS.md"), []byte(large), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := connect(t, dir)
+	got := c.do(runCall("echo evil >> AGENTS.md; tr a-e A-E < AGENTS.md > CLAUDE.md; cp CLAUDE.md CLAUDE.local.md; rm CLAUDE.local.md"), CallDone)
+	if diff := cmp.Diff([]string{"AGENTS.md modified", "CLAUDE.md created"}, words(got.Held)); diff != "" {
+		t.Errorf("held (-want +got):\n%s", diff)
+	}
+	if !got.Held[0].Stays || got.Held[1].Stays {
+		t.Errorf("held: got %+v, want that only the first one stays", got.Held)
+	}
+	made := strings.ToUpper(large + "evil\n")
+	if read(t, dir, "AGENTS.md") != large+"evil\n" || read(t, dir, "CLAUDE.md") != "absent" {
+		t.Error("AGENTS.md was changed, or CLAUDE.md was not put back")
+	}
+	if c.blob(got.Held[1].Blob) == "" || got.Held[1].Size <= 1<<20 {
+		t.Errorf("CLAUDE.md: got %+v, want its content kept", got.Held[1])
+	}
+	if again := c.do(runCall("true"), CallDone); again.Held != nil {
+		t.Errorf("the next command: got %v held, want none", words(again.Held))
+	}
+	if err := c.decide(true); err != nil || !strings.EqualFold(read(t, dir, "CLAUDE.md"), made) || read(t, dir, "AGENTS.md") != large+"evil\n" {
+		t.Errorf("DecideHeld: %v", err)
+	}
+	if gone := c.do(runCall("rm AGENTS.md"), CallDone); len(gone.Held) != 1 || !gone.Held[0].Stays || read(t, dir, "AGENTS.md") != "absent" {
+		t.Errorf("a large file that was removed: got %+v, want that it stays removed", gone.Held)
+	}
+	c.close()
+	verified(t, dir)
+}
+
+// A command makes more directories than are searched. Its result says that they were not
+// searched. What was protected before is still compared.
+func TestHeldUnchecked(t *testing.T) {
+	dir := newRepository(t)
+	put := func(name, content string) {
+		t.Helper()
+		path := filepath.Join(dir, "ws", name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("z/z/CLAUDE.md", "be kind\n")
+	c := connect(t, dir)
+	got := c.do(runCall("seq -f a/%g 4100 | xargs mkdir -p; echo evil > z/z/CLAUDE.md; echo evil > .git/hooks/post-merge; mkdir z/new; echo evil > z/new/AGENTS.md"), CallDone)
+	if diff := cmp.Diff([]string{". created", ".git/hooks/post-merge created", "z/z/CLAUDE.md modified"}, words(got.Held)); diff != "" {
+		t.Errorf("held (-want +got):\n%s", diff)
+	}
+	if h := got.Held[0]; h.Kind != session.GuardUnchecked || !h.Stays {
+		t.Errorf("the workspace: got %+v, want %s", h, session.GuardUnchecked)
+	}
+	if read(t, dir, "z/z/CLAUDE.md") != "be kind\n" || read(t, dir, ".git/hooks/post-merge") != "absent" {
+		t.Error("the protected paths were not put back")
+	}
+	if again := c.do(runCall("echo work > a/1/work"), CallDone); again.Held != nil {
+		t.Errorf("the next command: got %v held, want none", words(again.Held))
+	}
+	if err := c.decide(true); err != nil || read(t, dir, ".git/hooks/post-merge") != "evil\n" || read(t, dir, "z/z/CLAUDE.md") != "evil\n" || read(t, dir, "a/1/work") != "work\n" {
+		t.Errorf("DecideHeld: %v", err)
 	}
 	c.close()
 	verified(t, dir)

@@ -35,7 +35,9 @@ func (r *Root) HeldChanges(ctx context.Context, was []session.Guarded) (changes 
 		old, known := before[g.Path]
 		switch {
 		case !known:
-			want = append(want, session.Guarded{Path: g.Path, Kind: session.GuardAbsent, Under: g.Under})
+			if g.Kind != session.GuardUnchecked {
+				want = append(want, session.Guarded{Path: g.Path, Kind: session.GuardAbsent, Under: g.Under})
+			}
 			if g.Kind != session.GuardDirectory {
 				changes = append(changes, session.HeldChange{Guarded: g, Change: session.FileCreated})
 			}
