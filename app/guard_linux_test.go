@@ -157,6 +157,46 @@ func TestApprovalAfterEachKill(t *testing.T) {
 	}
 }
 
+// What was reported as applied survives a power cut.
+func TestApprovalIsDurable(t *testing.T) {
+	dir := newRepository(t)
+	c := connect(t, dir)
+	c.do(guardedCall(), CallDone)
+	c.close()
+	initial, err := crash.Snapshot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var calls []crash.Call
+	tracer := crash.NewTracer()
+	defer tracer.Close()
+	res, err := tracer.Run(t.Context(), crash.Spec{
+		Argv: []string{os.Args[0]}, Dir: dir, Roots: []string{dir}, Record: func(c crash.Call) { calls = append(calls, c) },
+		Env: []string{"ACODE_TEST_FOLLOW=approve", "ACODE_TEST_DIR=" + dir, "PATH=" + os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0"},
+	})
+	if err != nil || res.ExitCode != 0 {
+		t.Fatalf("approve: got %+v, %v", res, err)
+	}
+	judged := 0
+	for image, err := range crash.Images(initial, calls, crash.Options{Random: -1}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(image.Calls); n == 0 || image.Calls[n-1].Kind != crash.KindAck {
+			continue
+		}
+		judged++
+		files := image.Tree().Files
+		hook, config := files["ws/.git/hooks/post-merge"], files["ws/.git/config"]
+		if _, there := files["ws/AGENTS.md"]; there || string(hook.Data) != "evil\n" || hook.Mode.Perm() != 0o755 || !strings.HasSuffix(string(config.Data), "[alias]\n") {
+			t.Errorf("%v: got the hook %q with mode %v and the configuration %q", image, hook.Data, hook.Mode, config.Data)
+		}
+	}
+	if judged == 0 {
+		t.Error("no image was judged")
+	}
+}
+
 // decided checks how many decisions about held changes are recorded.
 func (c connected) decided(want int) {
 	c.t.Helper()

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,6 +46,27 @@ func read(t *testing.T, dir, name string) string {
 		t.Fatal(err)
 	}
 	return string(content)
+}
+
+// put writes a file of the workspace.
+func put(t *testing.T, dir, name, content string) {
+	t.Helper()
+	path := filepath.Join(dir, "ws", name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// until waits for a file of the workspace.
+func until(t *testing.T, dir, name string) {
+	t.Helper()
+	for late := time.After(time.Minute); read(t, dir, name) == "absent"; {
+		select {
+		case <-late:
+			t.Fatalf("a command does not make %s", name)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
 
 func words(held []session.HeldChange) (out []string) {
@@ -112,7 +134,8 @@ func TestTwoCommandsAtOnceAreHeld(t *testing.T) {
 	if err != nil || first.Outcome != CallRuns {
 		t.Fatalf("the first command: got %+v, %v", first, err)
 	}
-	second := c.do(runCall("until test -e made; do sleep 0.02; done; rm -f AGENTS.md"), CallDone)
+	until(t, dir, "made")
+	second := c.do(runCall("rm -f AGENTS.md"), CallDone)
 	if diff := cmp.Diff([]string{".git/hooks/post-merge created", "AGENTS.md deleted"}, words(second.Held)); diff != "" {
 		t.Errorf("held by the second (-want +got):\n%s", diff)
 	}
@@ -137,17 +160,9 @@ func TestHeldByTheNextConnection(t *testing.T) {
 	if err != nil || got.Outcome != CallRuns {
 		t.Fatalf("the command: got %+v, %v", got, err)
 	}
-	for late := time.After(time.Minute); read(t, dir, "began") == "absent"; {
-		select {
-		case <-late:
-			t.Fatal("the command does not begin")
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
+	until(t, dir, "began")
 	c.close()
-	if err := os.WriteFile(filepath.Join(dir, "ws", "stop"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	put(t, dir, "stop", "")
 	c = connect(t, dir)
 	if got, err = c.Wait(context.Background(), got.Op, 20*time.Second); err != nil || got.Outcome != CallDone {
 		t.Fatalf("its result: got %+v, %v", got, err)
@@ -199,7 +214,11 @@ func approveForTest(dir string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(site.DecideHeld(context.Background(), *h, v), site.Close())
+	if err := site.DecideHeld(context.Background(), *h, v); err != nil {
+		return err
+	}
+	fmt.Println("applied")
+	return site.Close()
 }
 
 // A process that outlives its command changes a protected path. The next command ends
@@ -207,15 +226,14 @@ func approveForTest(dir string) error {
 func TestHeldFromAProcessThatOutlivesItsCommand(t *testing.T) {
 	dir := newRepository(t)
 	c := connect(t, dir)
-	got := c.do(runCall("(until test -e late; do sleep 0.02; done; echo evil > .git/hooks/post-merge; touch written) >/dev/null 2>&1 &"), CallDone)
+	got := c.do(runCall("(until test -e late; do sleep 0.02; done; echo evil > .git/hooks/post-merge; touch written; until test -e over; do sleep 0.02; done) >/dev/null 2>&1 &"), CallDone)
 	if len(got.Command.Left) == 0 || got.Held != nil {
 		t.Fatalf("the command: got %+v, want a process that still runs", got)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "ws", "late"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	put(t, dir, "late", "")
+	until(t, dir, "written")
 	pid, _, _ := strings.Cut(got.Command.Left[0], " ")
-	next := c.do(runCall("until test -e written; do sleep 0.02; done; while kill -0 "+pid+" 2>/dev/null; do sleep 0.02; done"), CallDone)
+	next := c.do(runCall("touch over; while kill -0 "+pid+" 2>/dev/null; do sleep 0.02; done"), CallDone)
 	if diff := cmp.Diff([]string{".git/hooks/post-merge created"}, words(next.Held)); diff != "" || read(t, dir, ".git/hooks/post-merge") != "absent" {
 		t.Errorf("held by the next command (-want +got):\n%s", diff)
 	}
@@ -281,9 +299,7 @@ func TestHeldThatCannotBeApplied(t *testing.T) {
 func TestHeldOfLargeFiles(t *testing.T) {
 	dir := newRepository(t)
 	large := strings.Repeat("0123456789abcde\n", 1<<16) + "end\n"
-	if err := os.WriteFile(filepath.Join(dir, "ws", "AGENTS.md"), []byte(large), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	put(t, dir, "AGENTS.md", large)
 	c := connect(t, dir)
 	got := c.do(runCall("echo evil >> AGENTS.md; tr a-e A-E < AGENTS.md > CLAUDE.md; cp CLAUDE.md CLAUDE.local.md; rm CLAUDE.local.md"), CallDone)
 	if diff := cmp.Diff([]string{"AGENTS.md modified", "CLAUDE.md created"}, words(got.Held)); diff != "" {
@@ -316,14 +332,7 @@ func TestHeldOfLargeFiles(t *testing.T) {
 // searched. What was protected before is still compared.
 func TestHeldUnchecked(t *testing.T) {
 	dir := newRepository(t)
-	put := func(name, content string) {
-		t.Helper()
-		path := filepath.Join(dir, "ws", name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	put("z/z/CLAUDE.md", "be kind\n")
+	put(t, dir, "z/z/CLAUDE.md", "be kind\n")
 	c := connect(t, dir)
 	got := c.do(runCall("seq -f a/%g 4100 | xargs mkdir -p; echo evil > z/z/CLAUDE.md; echo evil > .git/hooks/post-merge; mkdir z/new; echo evil > z/new/AGENTS.md"), CallDone)
 	if diff := cmp.Diff([]string{". created", ".git/hooks/post-merge created", "z/z/CLAUDE.md modified"}, words(got.Held)); diff != "" {
@@ -340,6 +349,72 @@ func TestHeldUnchecked(t *testing.T) {
 	}
 	if err := c.decide(true); err != nil || read(t, dir, ".git/hooks/post-merge") != "evil\n" || read(t, dir, "z/z/CLAUDE.md") != "evil\n" || read(t, dir, "a/1/work") != "work\n" {
 		t.Errorf("DecideHeld: %v", err)
+	}
+	c.close()
+	verified(t, dir)
+}
+
+// begin starts a command that makes the file began and then waits for the file stop. It
+// does not wait for the end of the command.
+func (c connected) begin(began, stop, before, after string) session.StepID {
+	c.t.Helper()
+	got, err := c.Do(context.Background(), runCall(before+"; touch "+began+"; until test -e "+stop+"; do sleep 0.02; done; "+after), 10*time.Millisecond)
+	if err != nil || got.Outcome != CallRuns {
+		c.t.Fatalf("the command: got %+v, %v, want %s", got, err, CallRuns)
+	}
+	return got.Op
+}
+
+// ends waits for the end of a command and returns what it changed.
+func (c connected) ends(op session.StepID) []string {
+	c.t.Helper()
+	got, err := c.Wait(context.Background(), op, 20*time.Second)
+	if err != nil || got.Outcome != CallDone {
+		c.t.Fatalf("%s: got %+v, %v, want %s", op, got, err, CallDone)
+	}
+	return words(got.Held)
+}
+
+// A command starts beside one that runs since an earlier connection and has changed a
+// hook. The hook does not come back after either of them.
+func TestHeldBesideAnEarlierCommand(t *testing.T) {
+	dir := newRepository(t)
+	c := connect(t, dir)
+	first := c.begin("began", "stop", "echo evil > .git/hooks/post-merge", "true")
+	until(t, dir, "began")
+	c.close()
+	c = connect(t, dir)
+	second := c.begin("began2", "stop2", "true", "true")
+	until(t, dir, "began2")
+	put(t, dir, "stop", "")
+	if diff := cmp.Diff([]string{".git/hooks/post-merge created"}, c.ends(first)); diff != "" {
+		t.Errorf("held by the first (-want +got):\n%s", diff)
+	}
+	put(t, dir, "stop2", "")
+	if held := c.ends(second); held != nil || read(t, dir, ".git/hooks/post-merge") != "absent" {
+		t.Errorf("after the second: held %v, the hook is %q", held, read(t, dir, ".git/hooks/post-merge"))
+	}
+	c.close()
+	verified(t, dir)
+}
+
+// While a call has no outcome its changes are yet to be put back, so nothing is applied.
+func TestHeldWhileACallIsOpen(t *testing.T) {
+	dir := newRepository(t)
+	c := connect(t, dir)
+	c.do(runCall("echo evil > .git/hooks/post-merge"), CallDone)
+	open := c.begin("began", "stop", "true", "echo done > end")
+	until(t, dir, "began")
+	c.close()
+	put(t, dir, "stop", "")
+	until(t, dir, "end")
+	c = connect(t, dir)
+	if err := c.decide(true); !errors.Is(err, session.ErrLocked) || read(t, dir, ".git/hooks/post-merge") != "absent" {
+		t.Errorf("DecideHeld: got %v, want %s", err, session.ErrLocked)
+	}
+	c.ends(open)
+	if err := c.decide(true); err != nil || read(t, dir, ".git/hooks/post-merge") != "evil\n" {
+		t.Errorf("DecideHeld after its end: %v", err)
 	}
 	c.close()
 	verified(t, dir)

@@ -110,6 +110,8 @@ func escapes(b box, s stagings) []escape {
 		{name: "execute", bad: []string{"exec", out("script")}, good: []string{"exec", listed("script")}},
 		{name: "read by /proc/self/root", bad: []string{"read", "/proc/self/root" + out("file")}, good: []string{"read", "/proc/self/root" + in("file")}},
 		{name: "read by /proc/self/cwd", bad: []string{"read", "/proc/self/cwd/../outside/file"}, good: []string{"read", "/proc/self/cwd/file"}},
+		{name: "read above the root", bad: []string{"read", "/.." + out("file")}, good: []string{"read", "/.." + in("file")}},
+		{name: "chmod above the root", bad: []string{"chmod", "/.." + out("file")}, good: []string{"chmod", "/.." + in("file")}, open: true},
 		{name: "read by handle", bad: []string{"read-handle", out("file")}, good: []string{"read", in("file")}, root: true},
 		{name: "/dev/kmsg", bad: []string{"open-rw", "/dev/kmsg"}, good: []string{"open-rw", "/dev/null"}, root: true},
 		{name: "/dev/mem", bad: []string{"read", "/dev/mem"}, good: []string{"read", "/dev/zero"}, safe: true},
@@ -169,6 +171,7 @@ func escapes(b box, s stagings) []escape {
 		{name: "unshare a network namespace", bad: []string{"unshare-network"}, good: []string{"clone"}, root: true},
 		{name: "clone a user namespace", bad: []string{"clone-user"}, good: []string{"clone"}},
 		{name: "clone3 a user namespace", bad: []string{"clone3-user"}, good: []string{"clone"}},
+		{name: "unshare by its 32-bit number", bad: []string{"exec", listed(foreign)}, good: []string{"exec", listed("script")}, safe: !runsForeign()},
 		{name: "shared memory", bad: []string{"shm", strconv.Itoa(s.shm)}, good: []string{"shm-own"}, lost: true},
 		{name: "setuid program", bad: []string{"setuid", s.setuid}, good: []string{"exec", listed("script")}},
 	}
@@ -179,21 +182,51 @@ func escapes(b box, s stagings) []escape {
 func TestEscapes(t *testing.T) {
 	onKernels(t, func(t *testing.T, mode string) {
 		b := newBox(t, mode)
-		all := escapes(b, stage(t, b))
-		breached := 0
-		for _, e := range all {
-			before := b.state()
-			err := b.do(e.bad[0], e.bad[1:]...)
-			if named := e.open && mode == sandbox.Filter; !named && (err == nil || b.state() != before) {
-				t.Errorf("%s: breached (%v)", e.name, err)
-				breached++
-			}
-			if err := b.do(e.good[0], e.good[1:]...); (err != nil) != (e.lost && mode == sandbox.Filter) {
-				t.Errorf("%s: its neighbour %v: got %v", e.name, e.good, err)
-			}
-		}
-		t.Logf("%s: user %d: %d escapes, %d breached", mode, os.Geteuid(), len(all), breached)
+		b.attempt(escapes(b, stage(t, b)))
 	})
+}
+
+// With a network, a command reaches no more than the network.
+func TestEscapesWithNetwork(t *testing.T) {
+	onKernels(t, func(t *testing.T, mode string) {
+		b := newBox(t, mode)
+		b.Network = true
+		s := stage(t, b)
+		in := func(n string) string { return filepath.Join(b.Workspace, n) }
+		old := !sandbox.SignalsConfined() && mode == sandbox.Namespaces
+		b.attempt([]escape{
+			{name: "unix socket", bad: []string{"connect", "unix", s.unix}, good: []string{"serve", "unix", in("s1")}, lost: true},
+			{name: "unix packets", bad: []string{"unixgram", in("g1"), s.gram}, good: []string{"unixgram-pair", in("g2")}, lost: true},
+			{name: "abstract socket", bad: []string{"connect", "unix", s.abstract}, good: []string{"connect", "tcp", s.tcp}, open: old},
+			{name: "abstract packets", bad: []string{"unixgram", "@acode-test-from", s.absgram}, good: []string{"connect", "udp", s.udp}, open: old},
+			{name: "raw socket", bad: []string{"raw"}, good: []string{"connect", "tcp", s.tcp6}},
+			{name: "packet socket", bad: []string{"packet"}, good: []string{"connect", "udp", s.far}},
+			{name: "alg socket", bad: []string{"alg"}, good: []string{"serve", "tcp", "127.0.0.1:0"}},
+			{name: "sock diag", bad: []string{"sock-diag"}, good: []string{"netlink"}},
+			{name: "uevents", bad: []string{"uevents"}, good: []string{"localhost"}},
+			{name: "write", bad: []string{"write", filepath.Join(b.outside, "file")}, good: []string{"write", in("file")}},
+			{name: "read", bad: []string{"read", filepath.Join(b.outside, "file")}, good: []string{"read", in("file")}},
+			{name: "kill", bad: []string{"kill", strconv.Itoa(s.victim)}, good: []string{"kill", "own"}, open: !sandbox.SignalsConfined()},
+		})
+	})
+}
+
+// attempt carries out escapes and their neighbours in the sandbox.
+func (b box) attempt(all []escape) {
+	b.t.Helper()
+	breached := 0
+	for _, e := range all {
+		before := b.state()
+		err := b.do(e.bad[0], e.bad[1:]...)
+		if named := e.open && (b.Network || b.Mode == sandbox.Filter); !named && (err == nil || b.state() != before) {
+			b.t.Errorf("%s: breached (%v)", e.name, err)
+			breached++
+		}
+		if err := b.do(e.good[0], e.good[1:]...); (err != nil) != (e.lost && b.Mode == sandbox.Filter) {
+			b.t.Errorf("%s: its neighbour %v: got %v", e.name, e.good, err)
+		}
+	}
+	b.t.Logf("%s: user %d: %d escapes, %d breached", b.Mode, os.Geteuid(), len(all), breached)
 }
 
 // Without a sandbox the same acts have their effect. Otherwise the corpus would show
@@ -283,6 +316,7 @@ func stage(t *testing.T, b box) (s stagings) {
 		_ = os.Remove(s.shmf)
 		_, _ = near.Close(), far.Close()
 	})
+	writeForeign(t, filepath.Join(b.listed, foreign))
 	s.setuid = filepath.Join(filepath.Dir(self()), "id")
 	if os.Geteuid() == 0 {
 		id, err := exec.LookPath("id")

@@ -59,6 +59,9 @@ func TestHeldChangesAreDecidedByAPerson(t *testing.T) {
 		t.Errorf("files: got %q and %q", p.read(".git/config"), p.read("work.txt"))
 	}
 	got = c.want("done", "run_command", command("echo evil > .git/hooks/post-merge"))
+	if s := got.Structured; len(s.Held) != 1 || s.Held[0].Path != ".git/hooks/post-merge" {
+		t.Errorf("the second answer: got %+v, want its own change only", s.Held)
+	}
 	denied := c.want("denied", "write_file", map[string]any{"path": ".git/hooks/post-merge", "content": "evil"})
 	if s := denied.Structured; s.Code != "ACODE-APPROVAL-002" || !strings.Contains(s.Hint, "a person can") {
 		t.Errorf("write_file: got %+v, want a refusal with what a person can do", s)
