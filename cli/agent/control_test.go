@@ -243,6 +243,36 @@ func TestRequestAfterKill(t *testing.T) {
 	}
 }
 
+// A signal that ends the client with its whole process group does not reach a task.
+func TestTaskOutlivesTheGroupOfItsClient(t *testing.T) {
+	p := newPlace(t)
+	cmd := p.command("mcp", "--allow-write")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	server, err := caller.Start(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := client{server, t}
+	if err := c.Hello("tester", nil); err != nil {
+		t.Fatal(err)
+	}
+	id := c.run("r1", planOf("run: 'touch began; until test -e go; do sleep 0.02; done; echo line >> ledger'"))
+	p.until("the step", func() bool { return p.has("began") })
+	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Wait() // it was killed
+	c = p.controlled()
+	if s := c.get(id, 0); !s.Session.Running {
+		t.Errorf("after the end of the group: got %+v, want the task to run", s)
+	}
+	p.write("go", "")
+	c.state(id, "completed")
+	if got := p.read("ledger"); got != "line\n" {
+		t.Errorf("ledger: got %q", got)
+	}
+}
+
 // A task continues when its client and server are gone. When its own process is killed, a
 // resume from the last checkpoint completes it, and no step is repeated.
 func TestTaskAfterKills(t *testing.T) {
