@@ -226,14 +226,13 @@ func approveForTest(dir string) error {
 func TestHeldFromAProcessThatOutlivesItsCommand(t *testing.T) {
 	dir := newRepository(t)
 	c := connect(t, dir)
-	got := c.do(runCall("(until test -e late; do sleep 0.02; done; echo evil > .git/hooks/post-merge; touch written; until test -e over; do sleep 0.02; done) >/dev/null 2>&1 &"), CallDone)
+	got := c.do(runCall("(until test -e late; do sleep 0.02; done; echo evil > .git/hooks/post-merge; touch written; until test -e over; do sleep 0.02; done) >/dev/null 2>&1 & echo $! > pid"), CallDone)
 	if len(got.Command.Left) == 0 || got.Held != nil {
 		t.Fatalf("the command: got %+v, want a process that still runs", got)
 	}
 	put(t, dir, "late", "")
 	until(t, dir, "written")
-	pid, _, _ := strings.Cut(got.Command.Left[0], " ")
-	next := c.do(runCall("touch over; while kill -0 "+pid+" 2>/dev/null; do sleep 0.02; done"), CallDone)
+	next := c.do(runCall("touch over; while test -e /proc/$(cat pid); do sleep 0.02; done"), CallDone)
 	if diff := cmp.Diff([]string{".git/hooks/post-merge created"}, words(next.Held)); diff != "" || read(t, dir, ".git/hooks/post-merge") != "absent" {
 		t.Errorf("held by the next command (-want +got):\n%s", diff)
 	}
