@@ -46,6 +46,10 @@ func (p *program) serve(ctx context.Context, f syncerFlags) error {
 	defer signal.Stop(reload)
 	for {
 		again, err := p.serveOnce(ctx, f, reload)
+		if !f.once && errors.Is(err, context.Canceled) && ctx.Err() != nil {
+			// a signal came while the store was opened
+			return nil
+		}
 		if err != nil || !again {
 			return err
 		}
