@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/tool"
 )
 
 // answer is the structured content of an answer, and the operations whose results it has.
@@ -20,12 +20,12 @@ type answer struct {
 }
 
 // call implements service.
-func (c *calls) call(_ context.Context, r *sdk.CallToolRequest, tool tool) (*sdk.CallToolResult, func(), error) {
+func (c *calls) call(_ context.Context, r *sdk.CallToolRequest, used tool.Tool) (*sdk.CallToolResult, func(), error) {
 	t, err := c.talk(r)
 	if err != nil {
 		return nil, nil, err
 	}
-	a, err := t.carryOut(r, tool)
+	a, err := t.carryOut(r, used)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -39,28 +39,28 @@ func (c *calls) call(_ context.Context, r *sdk.CallToolRequest, tool tool) (*sdk
 }
 
 // carryOut carries a call out.
-func (t *talk) carryOut(r *sdk.CallToolRequest, tool tool) (answer, error) {
-	args, err := tool.check(r.Params.Arguments, t.workspace)
+func (t *talk) carryOut(r *sdk.CallToolRequest, used tool.Tool) (answer, error) {
+	args, err := used.Check(r.Params.Arguments, t.workspace)
 	if err != nil {
 		return answer{}, err
 	}
-	if tool.changes() {
-		return t.change(tool, args, metaText(r.Params.Meta, MetaCall))
+	if used.Changes() {
+		return t.change(used, args, metaText(r.Params.Meta, MetaCall))
 	}
-	return t.read(tool, args)
+	return t.read(used, args)
 }
 
 // change carries out a call that changes something, or does what the rule about owed
 // calls says instead.
-func (t *talk) change(tool tool, args arguments, name string) (answer, error) {
-	call := app.Call{Tool: tool.name, Arguments: args.canonical(), Step: step(tool, args)}
-	v, f, err := t.decide(Request{Tool: call.Tool, Digest: call.Digest(), Name: name, Fresh: args.yes(fresh)})
+func (t *talk) change(used tool.Tool, args tool.Arguments, name string) (answer, error) {
+	call := app.Call{Tool: used.Name, Arguments: args.Canonical(), Step: used.Step(args)}
+	v, f, err := t.decide(Request{Tool: call.Tool, Digest: call.Digest(), Name: name, Fresh: args.Yes(tool.Fresh)})
 	if err != nil {
 		return answer{}, err
 	}
 	switch v.Do {
 	case Conflict:
-		return answer{}, &session.Error{Code: session.ErrConflict, Message: fmt.Sprintf("another call of this connection has the name %q; nothing was changed", cut(name, 60))}
+		return answer{}, &session.Error{Code: session.ErrConflict, Message: fmt.Sprintf("another call of this connection has the name %q; nothing was changed", tool.Cut(name, 60))}
 	case Same:
 		return t.same(f)
 	case Tell:
@@ -137,21 +137,21 @@ func (t *talk) give(a app.CallResult, recovered bool) (answer, error) {
 }
 
 // read carries out a call that is no operation to be owed.
-func (t *talk) read(tool tool, args arguments) (answer, error) {
-	call := app.Call{Tool: tool.name, Arguments: args.canonical(), Step: step(tool, args)}
+func (t *talk) read(used tool.Tool, args tool.Arguments) (answer, error) {
+	call := app.Call{Tool: used.Name, Arguments: args.Canonical(), Step: used.Step(args)}
 	var text, note string
 	var err error
-	switch tool.name {
+	switch used.Name {
 	case "read_file":
-		text, note, err = t.ReadFile(t.ctx, call, int(args.number("line")), int(args.number("lines")))
+		text, note, err = t.ReadFile(t.ctx, call, int(args.Number("line")), int(args.Number("lines")))
 	case "list_files":
-		text, note, err = t.ListFiles(t.ctx, call, int(args.number("limit")))
+		text, note, err = t.ListFiles(t.ctx, call, int(args.Number("limit")))
 	case "search":
 		text, note, err = t.SearchFiles(t.ctx, call)
 	case "session_state":
 		return t.state()
 	default:
-		return t.control(tool, args)
+		return t.control(used, args)
 	}
 	if note != "" {
 		note = "(" + note + ")"
@@ -160,16 +160,16 @@ func (t *talk) read(tool tool, args arguments) (answer, error) {
 }
 
 // control carries out a call about an operation.
-func (t *talk) control(tool tool, args arguments) (answer, error) {
-	op, err := operation(args.text("handle"))
+func (t *talk) control(used tool.Tool, args tool.Arguments) (answer, error) {
+	op, err := operation(args.Text("handle"))
 	if err != nil {
 		return answer{}, err
 	}
-	switch tool.name {
+	switch used.Name {
 	case "wait_command":
 		return t.wait(op, false)
 	case "command_output":
-		text, next, total, err := t.Output(t.ctx, op, args.number("from"), int(args.number("limit")))
+		text, next, total, err := t.Output(t.ctx, op, args.Number("from"), int(args.Number("limit")))
 		if err != nil {
 			return answer{}, err
 		}
@@ -214,33 +214,4 @@ func (t *talk) state() (answer, error) {
 	}
 	r.Text = strings.TrimRight(out.String(), "\n")
 	return answer{result: r}, nil
-}
-
-// step returns the work of a call in acode's terms.
-func step(tool tool, args arguments) session.Step {
-	s := session.Step{ID: "call"}
-	change := func(c session.Change) {
-		s.Kind, s.Changes = c.Op, []session.Change{c}
-	}
-	switch tool.name {
-	case "read_file", "list_files":
-		s.Kind, s.Read = session.KindRead, &session.Read{Path: args.text("path")}
-	case "search":
-		s.Kind, s.Search = session.KindSearch, &session.Search{Pattern: args.text("pattern"), Path: args.text("path")}
-	case "write_file":
-		change(session.Change{Op: session.KindWrite, Path: args.text("path"), Content: args.text("content")})
-	case "edit_file":
-		change(session.Change{Op: session.KindEdit, Path: args.text("path"), Old: args.text("old_string"), New: args.text("new_string"), All: args.yes("replace_all")})
-	case "delete_file":
-		change(session.Change{Op: session.KindDelete, Path: args.text("path")})
-	case "move_file":
-		change(session.Change{Op: session.KindMove, From: args.text("from"), To: args.text("to")})
-	case "run_command":
-		s.Kind = session.KindRun
-		s.Run = &session.Run{Shell: args.text("command"), Timeout: time.Duration(args.number("timeout_s")) * time.Second}
-		if dir := args.text("dir"); dir != "." {
-			s.Run.Dir = dir
-		}
-	}
-	return s
 }

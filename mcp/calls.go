@@ -11,6 +11,7 @@ import (
 
 	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/tool"
 )
 
 // Conversation executes the calls of one conversation. *app.Calls is one, and describes
@@ -107,10 +108,10 @@ func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	})
 }
 
-func (*calls) tools() []tool { return tools() }
+func (*calls) tools() []tool.Tool { return tools() }
 
-func (c *calls) allows(p power) bool {
-	return p == "" || p == powerFiles && c.options.Files || p == powerCommands && c.options.Commands
+func (c *calls) allows(p tool.Power) bool {
+	return p == "" || p == tool.Files && c.options.Files || p == tool.Commands && c.options.Commands
 }
 
 func (c *calls) words() words { return words{c.Spell, hints()} }
@@ -205,7 +206,7 @@ func (c *calls) talk(r *sdk.CallToolRequest) (*talk, error) {
 	of := session.Agent{Conversation: c.options.Conversation}
 	if p := r.Session.InitializeParams(); p != nil {
 		if p.ClientInfo != nil {
-			of.Client = cut(c.options.Mask(p.ClientInfo.Name), 100)
+			of.Client = tool.Cut(c.options.Mask(p.ClientInfo.Name), 100)
 		}
 		of.Conversation = either(of.Conversation, metaText(p.Meta, MetaConversation))
 	}

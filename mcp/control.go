@@ -15,6 +15,7 @@ import (
 	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/terminal"
+	"github.com/acode-dev/acode/tool"
 )
 
 // ControlOptions configure a server of the control tools.
@@ -48,9 +49,9 @@ func ServeControl(ctx context.Context, o ControlOptions, in io.Reader, out io.Wr
 	return serve(ctx, o.Connection, in, out, func(s *server) service { return &control{server: s, options: o} })
 }
 
-func (*control) tools() []tool { return controlTools() }
+func (*control) tools() []tool.Tool { return controlTools() }
 
-func (c *control) allows(p power) bool { return p == "" || c.options.Write }
+func (c *control) allows(p tool.Power) bool { return p == "" || c.options.Write }
 
 func (c *control) words() words { return words{c.spell, controlHints()} }
 
@@ -73,31 +74,31 @@ func (c *control) instructions() string {
 const requestID = "request_id"
 
 // controlTools returns the control tools in the order in which they are listed.
-func controlTools() []tool {
-	task := text("task_id", "the task: its id, its short id, or the beginning of one")
+func controlTools() []tool.Tool {
+	task := tool.Text("task_id", "the task: its id, its short id, or the beginning of one")
 	some := task
-	some.required = false
-	request := text(requestID, "your own name for this request, such as a UUID; the same name with the same arguments does nothing twice")
-	plan := argument{name: "plan", def: "", about: "the plan as YAML or JSON text"}
-	path := argument{name: "file", def: "", path: true, about: "a plan file of the workspace, instead of plan"}
-	return []tool{
-		{name: "RunTask", title: "Run a task", needs: powerWrite, destroys: true, open: true, about: "Start a task from a plan, given as text or as a file. It returns the task's id at once.",
-			args: []argument{plan, path, {name: "params", def: map[string]string{}, about: "values for the params of the plan, as strings"}, request}},
-		{name: "ResumeTask", title: "Resume a task", needs: powerWrite, destroys: true, open: true, about: "Continue a task from its last checkpoint. Completed steps are not repeated.",
-			args: []argument{task, {name: "conflict", def: "fail", choices: []string{"fail", "override"}, about: "files that changed meanwhile: refuse, or continue with them"},
-				{name: "retry", def: false, about: "try a failed task again (not yet)"}, {name: "context", def: "", about: "what to tell the next attempt (not yet)"}, request}},
-		{name: "CancelTask", title: "Cancel a task", needs: powerWrite, destroys: true, about: "End a task for good, and its running commands.",
-			args: []argument{task, {name: "reason", def: "", about: "why"}, request}},
-		{name: "ListTasks", title: "List tasks", about: "List the tasks of the workspace, the most recent first.", args: []argument{number("limit", "how many at most", 50, 1, 10_000)}},
-		{name: "GetTask", title: "Show a task", about: "Show the state of a task and of each step. With wait_s, wait until it stops; progress is reported to a client that asks for it.",
-			args: []argument{task, number("wait_s", "wait at most this many seconds until no process executes the task", 0, 0, 3600)}},
-		{name: "TaskLogs", title: "Output of a task", about: "Return the end of the output of the commands of a task.",
-			args: []argument{task, {name: "step", def: "", about: "only this step, as TASK/STEP"}, number("attempt", "which attempt of the step; 0 means the latest", 0, 0, 1<<30),
-				number("limit", "how many bytes at most", 20_000, 1, 1_000_000)}},
-		{name: "ListCheckpoints", title: "List checkpoints", about: "List the last checkpoints of a task, and whether each is intact.",
-			args: []argument{task, number("limit", "how many at most", 100, 1, 10_000)}},
-		{name: "ListApprovals", title: "List approvals", about: "List the questions that wait for a person. No tool answers them.", args: []argument{some}},
-		{name: "SyncStatus", title: "State of delivery", about: "Show the state of delivery to the server, of all tasks or of one.", args: []argument{some}},
+	some.Required = false
+	request := tool.Text(requestID, "your own name for this request, such as a UUID; the same name with the same arguments does nothing twice")
+	plan := tool.Argument{Name: "plan", Default: "", About: "the plan as YAML or JSON text"}
+	path := tool.Argument{Name: "file", Default: "", Path: true, About: "a plan file of the workspace, instead of plan"}
+	return []tool.Tool{
+		{Name: "RunTask", Title: "Run a task", Needs: tool.Write, Destroys: true, Open: true, About: "Start a task from a plan, given as text or as a file. It returns the task's id at once.",
+			Args: []tool.Argument{plan, path, {Name: "params", Default: map[string]string{}, About: "values for the params of the plan, as strings"}, request}},
+		{Name: "ResumeTask", Title: "Resume a task", Needs: tool.Write, Destroys: true, Open: true, About: "Continue a task from its last checkpoint. Completed steps are not repeated.",
+			Args: []tool.Argument{task, {Name: "conflict", Default: "fail", Choices: []string{"fail", "override"}, About: "files that changed meanwhile: refuse, or continue with them"},
+				{Name: "retry", Default: false, About: "try a failed task again (not yet)"}, {Name: "context", Default: "", About: "what to tell the next attempt (not yet)"}, request}},
+		{Name: "CancelTask", Title: "Cancel a task", Needs: tool.Write, Destroys: true, About: "End a task for good, and its running commands.",
+			Args: []tool.Argument{task, {Name: "reason", Default: "", About: "why"}, request}},
+		{Name: "ListTasks", Title: "List tasks", About: "List the tasks of the workspace, the most recent first.", Args: []tool.Argument{tool.Number("limit", "how many at most", 50, 1, 10_000)}},
+		{Name: "GetTask", Title: "Show a task", About: "Show the state of a task and of each step. With wait_s, wait until it stops; progress is reported to a client that asks for it.",
+			Args: []tool.Argument{task, tool.Number("wait_s", "wait at most this many seconds until no process executes the task", 0, 0, 3600)}},
+		{Name: "TaskLogs", Title: "Output of a task", About: "Return the end of the output of the commands of a task.",
+			Args: []tool.Argument{task, {Name: "step", Default: "", About: "only this step, as TASK/STEP"}, tool.Number("attempt", "which attempt of the step; 0 means the latest", 0, 0, 1<<30),
+				tool.Number("limit", "how many bytes at most", 20_000, 1, 1_000_000)}},
+		{Name: "ListCheckpoints", Title: "List checkpoints", About: "List the last checkpoints of a task, and whether each is intact.",
+			Args: []tool.Argument{task, tool.Number("limit", "how many at most", 100, 1, 10_000)}},
+		{Name: "ListApprovals", Title: "List approvals", About: "List the questions that wait for a person. No tool answers them.", Args: []tool.Argument{some}},
+		{Name: "SyncStatus", Title: "State of delivery", About: "Show the state of delivery to the server, of all tasks or of one.", Args: []tool.Argument{some}},
 	}
 }
 
@@ -121,7 +122,7 @@ type request struct {
 	*control
 	call      *sdk.CallToolRequest
 	workspace string
-	args      arguments
+	args      tool.Arguments
 	site      *app.Site
 }
 
@@ -129,13 +130,13 @@ type request struct {
 func (q *request) client() string {
 	name := ""
 	if p := q.call.Session.InitializeParams(); p != nil && p.ClientInfo != nil {
-		name = terminal.Clean(q.Mask(cut(p.ClientInfo.Name, 100)))
+		name = terminal.Clean(q.Mask(tool.Cut(p.ClientInfo.Name, 100)))
 	}
 	return cmp.Or(name, "a client without a name")
 }
 
 // call implements service. The end of the connection ends only its waits.
-func (c *control) call(ctx context.Context, r *sdk.CallToolRequest, t tool) (*sdk.CallToolResult, func(), error) {
+func (c *control) call(ctx context.Context, r *sdk.CallToolRequest, t tool.Tool) (*sdk.CallToolResult, func(), error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(c.ctx, stop)()
@@ -144,7 +145,7 @@ func (c *control) call(ctx context.Context, r *sdk.CallToolRequest, t tool) (*sd
 		return nil, nil, err
 	}
 	q := request{control: c, call: r, workspace: workspace}
-	if q.args, err = t.check(r.Params.Arguments, workspace); err != nil {
+	if q.args, err = t.Check(r.Params.Arguments, workspace); err != nil {
 		return nil, nil, err
 	}
 	out, err := q.carryOut(ctx, t)
@@ -168,9 +169,9 @@ func (c *control) place(client *sdk.ServerSession) (dir string, err error) {
 }
 
 // carryOut opens the store and uses a tool.
-func (q *request) carryOut(ctx context.Context, t tool) (report, error) {
-	site, err := q.options.Open(ctx, q.workspace, t.needs != "")
-	if errors.Is(err, session.ErrUnknownID) && (t.name == "ListTasks" || t.name == "ListApprovals") { // there is no store yet
+func (q *request) carryOut(ctx context.Context, t tool.Tool) (report, error) {
+	site, err := q.options.Open(ctx, q.workspace, t.Needs != "")
+	if errors.Is(err, session.ErrUnknownID) && (t.Name == "ListTasks" || t.Name == "ListApprovals") { // there is no store yet
 		return q.page(func(p terminal.Page) error { return p.List(nil, false) })
 	}
 	if err != nil {
@@ -181,8 +182,8 @@ func (q *request) carryOut(ctx context.Context, t tool) (report, error) {
 	return out, errors.Join(err, site.Close())
 }
 
-func (q *request) use(ctx context.Context, t tool) (report, error) {
-	switch t.name {
+func (q *request) use(ctx context.Context, t tool.Tool) (report, error) {
+	switch t.Name {
 	case "RunTask":
 		return q.run(ctx)
 	case "ListTasks":
@@ -192,11 +193,11 @@ func (q *request) use(ctx context.Context, t tool) (report, error) {
 	case "SyncStatus":
 		return q.sync(ctx)
 	}
-	id, err := q.site.FindHere(ctx, q.args.text("task_id"))
+	id, err := q.site.FindHere(ctx, q.args.Text("task_id"))
 	if err != nil {
 		return report{}, err
 	}
-	switch t.name {
+	switch t.Name {
 	case "ResumeTask":
 		return q.resume(ctx, id)
 	case "CancelTask":

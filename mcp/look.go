@@ -20,7 +20,7 @@ func (q *request) list(ctx context.Context) (report, error) {
 	if err != nil {
 		return report{}, err
 	}
-	rows = rows[:min(len(rows), int(q.args.number("limit")))]
+	rows = rows[:min(len(rows), int(q.args.Number("limit")))]
 	return q.page(func(p terminal.Page) error { return p.List(rows, false) })
 }
 
@@ -30,7 +30,7 @@ func (q *request) get(ctx context.Context, id session.ID) (report, error) {
 	if err != nil {
 		return report{}, err
 	}
-	if wait := time.Duration(q.args.number("wait_s")) * time.Second; wait > 0 && d.Running {
+	if wait := time.Duration(q.args.Number("wait_s")) * time.Second; wait > 0 && d.Running {
 		if err := q.follow(ctx, d.Row, wait); err != nil {
 			return report{}, err
 		}
@@ -71,8 +71,8 @@ func (q *request) progress(ctx context.Context, done, total int, said string) {
 }
 
 func (q *request) logs(ctx context.Context, id session.ID) (report, error) {
-	end := &tail{most: int(q.args.number("limit"))}
-	o := app.Logs{Ref: string(id), Step: q.args.text("step"), Attempt: int(q.args.number("attempt"))}
+	end := &tail{most: int(q.args.Number("limit"))}
+	o := app.Logs{Ref: string(id), Step: q.args.Text("step"), Attempt: int(q.args.Number("attempt"))}
 	o.Begin = func(step session.StepID, attempt int) error {
 		_, err := fmt.Fprintf(end, "== %s, attempt %d\n", step, attempt)
 		return err
@@ -118,7 +118,7 @@ func (t *tail) String() string {
 }
 
 func (q *request) checkpoints(ctx context.Context, id session.ID) (report, error) {
-	all, total, err := q.site.Checkpoints(ctx, string(id), int(q.args.number("limit")))
+	all, total, err := q.site.Checkpoints(ctx, string(id), int(q.args.Number("limit")))
 	if err != nil {
 		return report{}, err
 	}
@@ -157,7 +157,7 @@ func (w waiting) MarshalJSON() ([]byte, error) {
 }
 
 func (q *request) approvals(ctx context.Context) (report, error) {
-	all, err := q.site.Approvals(ctx, q.args.text("task_id"))
+	all, err := q.site.Approvals(ctx, q.args.Text("task_id"))
 	if err != nil {
 		return report{}, err
 	}
@@ -176,7 +176,7 @@ func (q *request) approvals(ctx context.Context) (report, error) {
 
 func (q *request) sync(ctx context.Context) (report, error) {
 	var id session.ID
-	if ref := q.args.text("task_id"); ref != "" {
+	if ref := q.args.Text("task_id"); ref != "" {
 		var err error
 		if id, err = q.site.FindHere(ctx, ref); err != nil {
 			return report{}, err

@@ -11,6 +11,7 @@ import (
 	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/terminal"
+	"github.com/acode-dev/acode/tool"
 )
 
 // The names of errors that other servers of tasks use.
@@ -23,13 +24,13 @@ const (
 // first returns the session of the request and its epoch. do may be called again after a
 // restart, and must then do nothing that was done.
 func (q *request) once(first func() (session.ID, uint64, error), do func(*app.Errand) (report, error)) (out report, err error) {
-	name := q.args.text(requestID)
+	name := q.args.Text(requestID)
 	if name == "" || len(name) > 200 {
-		return out, usage(requestID+" has no character, or more than 200", "send a UUID, for example")
+		return out, tool.Usage(requestID+" has no character, or more than 200", "send a UUID, for example")
 	}
 	q.turn.Lock()
 	defer q.turn.Unlock()
-	e, err := q.site.Errand(name, session.CallDigest(q.call.Params.Name, q.args.canonical()), first)
+	e, err := q.site.Errand(name, session.CallDigest(q.call.Params.Name, q.args.Canonical()), first)
 	if err != nil {
 		return out, err
 	}
@@ -50,9 +51,9 @@ func (q *request) changed(outcome string, s *session.Session, text string) repor
 
 // plan returns the text of the plan.
 func (q *request) plan() ([]byte, error) {
-	text, file := q.args.text("plan"), q.args.text("file")
+	text, file := q.args.Text("plan"), q.args.Text("file")
 	if (text == "") == (file == "") {
-		return nil, usage("RunTask takes either plan or file", "send the text of the plan as plan, or the path of a file as file")
+		return nil, tool.Usage("RunTask takes either plan or file", "send the text of the plan as plan, or the path of a file as file")
 	}
 	if text != "" {
 		return []byte(text), nil
@@ -61,7 +62,7 @@ func (q *request) plan() ([]byte, error) {
 }
 
 func (q *request) run(ctx context.Context) (report, error) {
-	params, plan := q.args.values("params"), sync.OnceValues(q.plan)
+	params, plan := q.args.Values("params"), sync.OnceValues(q.plan)
 	first := func() (session.ID, uint64, error) {
 		text, err := plan()
 		if err == nil {
@@ -93,14 +94,14 @@ func notYet(what string) error {
 
 func (q *request) resume(ctx context.Context, id session.ID) (report, error) {
 	switch {
-	case q.args.yes("retry"):
+	case q.args.Yes("retry"):
 		return report{}, notYet("to try a failed task again")
-	case q.args.text("context") != "":
+	case q.args.Text("context") != "":
 		return report{}, notYet("to give a resumed task more context")
 	}
 	first := func() (session.ID, uint64, error) { return q.resumable(ctx, id) }
 	do := func(e *app.Errand) (report, error) {
-		s, err := q.site.ResumeApart(ctx, id, e.Epoch, q.args.text("conflict") == "override")
+		s, err := q.site.ResumeApart(ctx, id, e.Epoch, q.args.Text("conflict") == "override")
 		if err != nil {
 			return report{}, q.notResumed(ctx, id, err)
 		}
@@ -175,7 +176,7 @@ func (q *request) cancel(ctx context.Context, id session.ID) (report, error) {
 		return id, v.Epoch, err
 	}
 	return q.once(first, func(*app.Errand) (report, error) {
-		d, err := q.site.Cancel(context.WithoutCancel(ctx), string(id), q.client()+" over MCP", q.args.text("reason"))
+		d, err := q.site.Cancel(context.WithoutCancel(ctx), string(id), q.client()+" over MCP", q.args.Text("reason"))
 		if err != nil && !errors.Is(err, session.ErrTerminal) { // it may have ended before a restart
 			return report{}, err
 		}

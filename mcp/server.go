@@ -16,6 +16,7 @@ import (
 
 	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/tool"
 )
 
 // DefaultUnread is the default of Connection.
@@ -55,16 +56,16 @@ func (c *Connection) fill() {
 // service is the part of a server that depends on its tools.
 type service interface {
 	// tools returns all tools in the order in which they are listed.
-	tools() []tool
+	tools() []tool.Tool
 	// allows reports whether a person allowed tools that need p.
-	allows(p power) bool
+	allows(p tool.Power) bool
 	// instructions tells the model how the tools work.
 	instructions() string
 	// words puts errors in words.
 	words() words
 	// call carries out a call of an allowed tool. The function, unless it
 	// is nil, is called when the answer is written.
-	call(ctx context.Context, r *sdk.CallToolRequest, t tool) (*sdk.CallToolResult, func(), error)
+	call(ctx context.Context, r *sdk.CallToolRequest, t tool.Tool) (*sdk.CallToolResult, func(), error)
 	// alive is called when the client makes a request.
 	alive()
 	// close ends the service. inOrder says that the client ended the connection.
@@ -114,12 +115,12 @@ func (s *server) protocol() *sdk.Server {
 		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
 	})
 	for _, t := range s.service.tools() {
-		if !s.service.allows(t.needs) {
+		if !s.service.allows(t.Needs) {
 			continue
 		}
-		hints := &sdk.ToolAnnotations{Title: t.title, ReadOnlyHint: t.needs == "", OpenWorldHint: &t.open, DestructiveHint: &t.destroys}
+		hints := &sdk.ToolAnnotations{Title: t.Title, ReadOnlyHint: t.Needs == "", OpenWorldHint: &t.Open, DestructiveHint: &t.Destroys}
 		// The handler below gets the calls.
-		p.AddTool(&sdk.Tool{Name: t.name, Title: t.title, Description: t.about, InputSchema: t.schema(), Annotations: hints}, nil)
+		p.AddTool(&sdk.Tool{Name: t.Name, Title: t.Title, Description: t.About, InputSchema: t.Schema(), Annotations: hints}, nil)
 	}
 	p.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
@@ -164,14 +165,14 @@ func (s *server) carryOut(ctx context.Context, r *sdk.CallToolRequest) (*sdk.Cal
 }
 
 // find returns the tool with a name, if it is allowed.
-func (s *server) find(name string) (tool, error) {
+func (s *server) find(name string) (tool.Tool, error) {
 	all := s.service.tools()
-	i := slices.IndexFunc(all, func(t tool) bool { return t.name == name })
+	i := slices.IndexFunc(all, func(t tool.Tool) bool { return t.Name == name })
 	if i < 0 {
-		return tool{}, usage(fmt.Sprintf("there is no tool %q", cut(name, 60)), "the tools are "+strings.Join(names(all), ", "))
+		return tool.Tool{}, tool.Usage(fmt.Sprintf("there is no tool %q", tool.Cut(name, 60)), "the tools are "+strings.Join(tool.Names(all), ", "))
 	}
-	if !s.service.allows(all[i].needs) {
-		return tool{}, &session.Error{Code: session.ErrDenied, Message: name + " is not allowed on this server; nothing was changed", Next: session.Words(all[i].needs.grant())}
+	if !s.service.allows(all[i].Needs) {
+		return tool.Tool{}, &session.Error{Code: session.ErrDenied, Message: name + " is not allowed on this server; nothing was changed", Next: session.Words(grant(all[i].Needs))}
 	}
 	return all[i], nil
 }

@@ -17,6 +17,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/tool"
 )
 
 const (
@@ -137,19 +138,19 @@ func (w *wire) Read(ctx context.Context) (jsonrpc.Message, error) {
 func (w *wire) decode(l line) (jsonrpc.Message, error) {
 	switch begin := bytes.TrimLeft(l.text, " \t\r"); {
 	case l.long:
-		return nil, usage(fmt.Sprintf("the message has more than %d bytes", maxLine), "write the content in parts, or with a command")
+		return nil, tool.Usage(fmt.Sprintf("the message has more than %d bytes", maxLine), "write the content in parts, or with a command")
 	case !utf8.Valid(l.text):
-		return nil, usage("the message is not valid UTF-8", "encode text as UTF-8")
+		return nil, tool.Usage("the message is not valid UTF-8", "encode text as UTF-8")
 	// The nesting of what json accepts is limited, and so is the stack that the SDK
 	// needs.
 	case !json.Valid(l.text):
-		return nil, usage("the message is not JSON", "send one complete JSON object a line")
+		return nil, tool.Usage("the message is not JSON", "send one complete JSON object a line")
 	case begin[0] == '[':
-		return nil, usage("a batch of messages is not supported", "send one JSON object a line")
+		return nil, tool.Usage("a batch of messages is not supported", "send one JSON object a line")
 	}
 	msg, err := jsonrpc.DecodeMessage(l.text)
 	if err != nil {
-		return nil, usage("the message is not JSON-RPC 2.0: "+cut(err.Error(), 200), `send "jsonrpc": "2.0", an id and a method`)
+		return nil, tool.Usage("the message is not JSON-RPC 2.0: "+tool.Cut(err.Error(), 200), `send "jsonrpc": "2.0", an id and a method`)
 	}
 	return msg, nil
 }
@@ -177,7 +178,7 @@ func (w *wire) accept(msg jsonrpc.Message) bool {
 	if used {
 		<-w.slots
 		// The answer has no id, because the id is that of the other request.
-		_ = w.refuse(envelope{}, usage("a request with this id has no answer yet", "give each request another id"))
+		_ = w.refuse(envelope{}, tool.Usage("a request with this id has no answer yet", "give each request another id"))
 	}
 	return !used
 }

@@ -16,8 +16,10 @@ func Packages() map[string][]string {
 
 		// the process that a pid means,
 		"process": {},
-		// and the confinement of commands.
+		// the confinement of commands,
 		"sandbox": {},
+		// and the tools of a model.
+		"tool": {"session"},
 
 		// Use cases declare small interfaces and import no adapter.
 		"engine": {"session", "redact"},
@@ -47,7 +49,7 @@ func Packages() map[string][]string {
 		// Doors, and the package that writes their answers, import neither use cases nor
 		// adapters.
 		"terminal": {"app", "session", "redact"},
-		"mcp":      {"app", "session", "terminal"},
+		"mcp":      {"app", "session", "terminal", "tool"},
 		"cli":      {"app", "session", "redact", "plan", "config", "terminal", "process"},
 
 		// The commands of acode-sync are the exception. They wire the packages that app
