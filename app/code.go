@@ -48,6 +48,8 @@ func hints() map[session.Code]session.Hint {
 		session.ErrConflict:     session.Then("look at what happened", session.MoveHistory, ""),
 		session.ErrUncertain:    session.Then("find out whether it happened, then", session.MoveAnswer, ""),
 		session.ErrCommand:      session.Words("fix the cause, then resume: the step runs again as a new attempt"),
+		session.ErrModel:        session.Words("resume asks the model again; all calls that it made are kept"),
+		session.ErrLimit:        session.Words("resume allows as much again"),
 		session.ErrStopped:      session.Words("resume: the check of the step is asked first; without one the step runs again as a new attempt"),
 		session.ErrFileStep:     session.Words("fix the cause, then resume: the step runs again as a new attempt"),
 		session.ErrEscape:       session.Words("fix the path, then resume: the step runs again as a new attempt"),

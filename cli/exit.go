@@ -17,8 +17,8 @@ func exitCodes() []terminal.ExitCode {
 	}
 	return []terminal.ExitCode{
 		row(0, "done"),
-		row(1, "failed in general: disk, store, or a bug", session.ErrInternal, session.ErrStoreIO, session.ErrDiskFull,
-			session.ErrReadOnly, session.ErrOffline, session.ErrParked, session.ErrSyncDiffers),
+		row(1, "failed in general: disk, store, a model without an answer, or a bug", session.ErrInternal, session.ErrStoreIO, session.ErrDiskFull,
+			session.ErrReadOnly, session.ErrOffline, session.ErrParked, session.ErrSyncDiffers, session.ErrModel),
 		row(2, "wrong usage or plan file", session.ErrUsage, session.ErrAmbiguous, session.ErrUnknownID, session.ErrPlan),
 		row(3, "wrong configuration, store, workspace or key", session.ErrConfig, session.ErrNewer, session.ErrStoreMode,
 			session.ErrStoreNet, session.ErrWorkspace, session.ErrKey, session.ErrRemoteAuth, session.ErrRemoteOld,
@@ -33,6 +33,7 @@ func exitCodes() []terminal.ExitCode {
 		row(18, "checkpoint or journal corrupt", session.ErrNoCheckpoint, session.ErrTampered, session.ErrOrder, session.ErrCorrupt),
 		row(19, "planning failed", session.ErrPlanning),
 		row(20, "idempotency conflict or uncertain step", session.ErrConflict, session.ErrUncertain),
+		row(21, "paused by a limit", session.ErrLimit),
 		row(22, "a task failed", session.ErrCommand, session.ErrStopped, session.ErrFileStep, session.ErrEscape),
 		row(23, "fenced: another process took over", session.ErrFenced, session.ErrForked),
 		row(129, "paused by SIGHUP"),

@@ -25,6 +25,7 @@ func TestExitOfEveryCode(t *testing.T) {
 		"ACODE-KEY-001": 3, "ACODE-FENCE-001": 23, "ACODE-PLAN-001": 2, "ACODE-CONFIG-001": 3,
 		"ACODE-WORKSPACE-001": 3, "ACODE-WORKSPACE-002": 22,
 		"ACODE-STEP-001": 22, "ACODE-STEP-002": 22, "ACODE-STEP-003": 11, "ACODE-STEP-004": 20, "ACODE-STEP-005": 22,
+		"ACODE-MODEL-001": 1, "ACODE-LIMIT-001": 21,
 		"ACODE-APPROVAL-001": 10, "ACODE-APPROVAL-002": 12, "ACODE-SESSION-001": 15,
 		"ACODE-USAGE-001": 2, "ACODE-USAGE-002": 2, "ACODE-USAGE-003": 2, "ACODE-INTERNAL-001": 1,
 		"ACODE-FENCE-002": 23, "ACODE-SYNC-001": 1, "ACODE-SYNC-002": 3, "ACODE-SYNC-003": 3, "ACODE-SYNC-004": 3,
@@ -49,7 +50,7 @@ func TestExitOfEveryCode(t *testing.T) {
 // FR-063: codes and results lead only to the documented exit statuses, and to each of
 // them.
 func TestExitStatuses(t *testing.T) {
-	want := []int{0, 1, 2, 3, 10, 11, 12, 14, 15, 16, 17, 18, 19, 20, 22, 23, 129, 130, 143}
+	want := []int{0, 1, 2, 3, 10, 11, 12, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 129, 130, 143}
 	var got []int
 	for _, m := range exitCodes() {
 		got = append(got, m.Exit)

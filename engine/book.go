@@ -89,6 +89,10 @@ func (k *book) note(s *session.Session, id session.StepID) session.StepState {
 			answer := *st.Approval
 			st.Approval = &answer
 		}
+		if st.Talk != nil {
+			talk := *st.Talk
+			st.Talk = &talk
+		}
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()

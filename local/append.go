@@ -118,11 +118,11 @@ const (
 	insertSession = `INSERT INTO sessions (state, left_state, reason, detail, workspace, config, epoch, device, manifest, git, inputs, learnt,
 			last_seq, last_us, done, calls, head, row_digest, steps, files, key_id, hmac, no, id, short, task, plan, plan_bytes, plan_sealed, tasks, step_total, on_failure, created_us)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	writeStep = `INSERT INTO steps (pos, task, step, status, attempt, key, start_seq, last_seq, started_us, ended_us, code, message, capture, approval, held)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	writeStep = `INSERT INTO steps (pos, task, step, status, attempt, key, start_seq, last_seq, started_us, ended_us, code, message, capture, approval, held, talk)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (pos) DO UPDATE SET status = excluded.status, attempt = excluded.attempt, key = excluded.key, start_seq = excluded.start_seq,
 			last_seq = excluded.last_seq, started_us = excluded.started_us, ended_us = excluded.ended_us, code = excluded.code, message = excluded.message,
-			capture = excluded.capture, approval = excluded.approval, held = excluded.held`
+			capture = excluded.capture, approval = excluded.approval, held = excluded.held, talk = excluded.talk`
 	writeOperation = `INSERT INTO operations (session_no, task, step, op, tool, digest, status, attempt, start_seq, last_seq, started_us, ended_us, code, message)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (session_no, task, step, op) DO UPDATE SET status = excluded.status, attempt = excluded.attempt, start_seq = excluded.start_seq,
@@ -302,12 +302,7 @@ func (b *batch) add(ctx context.Context, p prepared) error {
 func checkpointOf(k *keys, s *session.Session, sums *digests, e session.Event, d session.Delta) session.Checkpoint {
 	c := session.Checkpoint{
 		Session: s.ID, Seq: e.Seq, State: s.State, Epoch: e.Epoch, Steps: sums.steps.sum, Files: sums.files.sum,
-		Plan: s.Plan.Hash, Head: e.Hash, KeyID: k.id,
-	}
-	for _, changed := range [][]session.StepID{d.Steps, d.Ops} {
-		if e.Type.Receipt() && len(changed) > 0 {
-			c.Cursor = changed[0]
-		}
+		Plan: s.Plan.Hash, Head: e.Hash, KeyID: k.id, Cursor: d.Cursor,
 	}
 	c.HMAC = k.sign(c.Signed())
 	return c

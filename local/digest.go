@@ -156,7 +156,10 @@ func stepRow(b []byte, id session.ID, st *session.StepState) []byte {
 	b = texts(b, string(id), st.Task, st.Step, string(st.Status), st.Key, string(st.Code), st.Message,
 		optional(st.Capture), optional(st.Approval))
 	b = numbers(b, uint64(st.Attempt), st.StartSeq, st.LastSeq, uint64(st.StartedUS), uint64(st.EndedUS))
-	if held := heldColumn(st); held != "" {
+	switch held := heldColumn(st); {
+	case st.Talk != nil:
+		b = texts(b, held, optional(st.Talk))
+	case held != "":
 		b = texts(b, held)
 	}
 	return b

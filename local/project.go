@@ -53,7 +53,7 @@ func (b *batch) projectSession(ctx context.Context, c session.Commit) error {
 func (b *batch) projectStep(ctx context.Context, st *session.StepState) error {
 	return b.c.exec(ctx, writeStep, rowPosition(b.no, b.w.sums.steps.rows[st.StepID].n), st.Task, st.Step,
 		string(st.Status), st.Attempt, unless(st.Key, mainKey(b.w.sess.ID, st)), int64(st.StartSeq), int64(st.LastSeq), st.StartedUS, st.EndedUS,
-		nullable(string(st.Code)), nullable(st.Message), nullable(optional(st.Capture)), nullable(optional(st.Approval)), nullable(heldColumn(st)))
+		nullable(string(st.Code)), nullable(st.Message), nullable(optional(st.Capture)), nullable(optional(st.Approval)), nullable(heldColumn(st)), nullable(optional(st.Talk)))
 }
 
 // projectOperation writes the row of an operation. It removes the row if st is nil.

@@ -70,7 +70,7 @@ func readProjections(ctx context.Context, q querier, r *sessionRecord, d *digest
 	if err := readSteps(ctx, q, r, d); err != nil {
 		return err
 	}
-	if r.sess.Calls > 0 {
+	if r.sess.Calls > 0 || talks(r.sess) {
 		if err := readOperations(ctx, q, r, d); err != nil {
 			return err
 		}
@@ -78,15 +78,25 @@ func readProjections(ctx context.Context, q querier, r *sessionRecord, d *digest
 	return readFiles(ctx, q, r, d)
 }
 
+// talks reports whether a step of s is or was a conversation with a model.
+func talks(s *session.Session) bool {
+	for _, st := range s.Steps {
+		if st.Talk != nil {
+			return true
+		}
+	}
+	return false
+}
+
 func readSteps(ctx context.Context, q querier, r *sessionRecord, d *digests) error {
 	return readRows(ctx, q, "read steps", r.sess.ID, `SELECT pos, task, step, status, attempt, key IS NULL, coalesce(key, ''), start_seq, last_seq, started_us, ended_us,
-		coalesce(code, ''), coalesce(message, ''), coalesce(capture, ''), coalesce(approval, ''), coalesce(held, '') FROM steps WHERE pos BETWEEN ? AND ?`, []any{rowPosition(r.no, 0), rowPosition(r.no, rowMask)}, func(row row) error {
+		coalesce(code, ''), coalesce(message, ''), coalesce(capture, ''), coalesce(approval, ''), coalesce(held, ''), coalesce(talk, '') FROM steps WHERE pos BETWEEN ? AND ?`, []any{rowPosition(r.no, 0), rowPosition(r.no, rowMask)}, func(row row) error {
 		st := &session.StepState{}
 		var pos int64
 		var usual bool
-		var capture, approval, held string
+		var capture, approval, held, talk string
 		err := row.Scan(&pos, &st.Task, &st.Step, &st.Status, &st.Attempt, &usual, &st.Key, &st.StartSeq, &st.LastSeq, &st.StartedUS, &st.EndedUS,
-			&st.Code, &st.Message, &capture, &approval, &held)
+			&st.Code, &st.Message, &capture, &approval, &held, &talk)
 		if err != nil {
 			return err
 		}
@@ -97,6 +107,9 @@ func readSteps(ctx context.Context, q querier, r *sessionRecord, d *digests) err
 			return err
 		}
 		if err := decodeOptional(approval, &st.Approval); err != nil {
+			return err
+		}
+		if err := decodeOptional(talk, &st.Talk); err != nil {
 			return err
 		}
 		if held != "" {

@@ -33,7 +33,7 @@ type schema struct {
 }
 
 // schemaSum is the digest of the schema that the migrations of this program make.
-const schemaSum = "e2bf4051bf1f0787c0f393923fc0ba0bbf8cb35032c40b6bf9fe19abff4f6b63"
+const schemaSum = "7d5044f0b215303489911e8809bb7b65ad2a08c87a4c6c17b0dbf6f5dad94a6a"
 
 func (s *Store) schema() schema {
 	if s.opts.schema != nil {

@@ -14,7 +14,7 @@ import (
 // the first release this sum changes with the file.
 func TestMigrationsArePinned(t *testing.T) {
 	pin(t, migrations.SQLite(), migrations.SQLiteVersion, map[string]string{
-		"0001_create_store.sql": "5d079dcdbb2fbd75605b4c1dd37f181bd6fb818c83a308f755e7ba3c2ae7f77d",
+		"0001_create_store.sql": "0e012950335eefc7ad84ea3fe3f424e5c8406c535f42ed70f49643242dbd691f",
 	})
 }
 

@@ -77,11 +77,12 @@ func (l *linter) run() []Warning {
 		l.declared[name] = true
 	}
 	for id, s := range l.plan.All() {
-		if s.Run == nil || s.Run.Capture == "" {
+		name := s.Captures()
+		if name == "" {
 			continue
 		}
-		if _, known := l.captured[s.Run.Capture]; !known {
-			l.captured[s.Run.Capture] = id
+		if _, known := l.captured[name]; !known {
+			l.captured[name] = id
 		}
 	}
 	for i := range l.plan.Tasks { // The indexes decide which captures a step can see.

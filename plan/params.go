@@ -112,8 +112,8 @@ func (d *decoder) notCaptured(p *session.Plan, declared names) {
 	}
 	by := map[string]session.StepID{}
 	for id, s := range p.All() {
-		if s.Run != nil && s.Run.Capture != "" {
-			by[s.Run.Capture] = id
+		if name := s.Captures(); name != "" {
+			by[name] = id
 		}
 	}
 	for _, param := range p.Params {

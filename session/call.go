@@ -87,7 +87,7 @@ func (s *Session) settled(e Event, d OperationsSettledData) (delta Delta, err er
 		id := d.StepID
 		id.Op = name
 		op := s.Ops[id]
-		if op == nil || op.Status == InProgress {
+		if st := s.Steps[d.Of()]; op == nil || op.Status == InProgress || st != nil && st.Talk != nil {
 			return delta, conflict(e, "%s names %s, which is not an answered operation", e.Type, id)
 		}
 		delete(s.Ops, id)

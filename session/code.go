@@ -95,6 +95,10 @@ const (
 	ErrUncertain Code = "ACODE-STEP-004"
 	// acode ended a command because of a cancel or a second signal
 	ErrStopped Code = "ACODE-STEP-005"
+	// a model gave no answer
+	ErrModel Code = "ACODE-MODEL-001"
+	// a limit of a person is reached
+	ErrLimit Code = "ACODE-LIMIT-001"
 	// approval is needed and no one can be asked
 	ErrApproval Code = "ACODE-APPROVAL-001"
 	// approval was denied

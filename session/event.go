@@ -51,6 +51,14 @@ const (
 	ApprovalDenied    EventType = "ApprovalDenied"
 	// CheckpointCreated asks for an extra checkpoint. A receipt brings its own.
 	CheckpointCreated EventType = "CheckpointCreated"
+	// ModelAsked is the intent of a request to a model.
+	ModelAsked EventType = "ModelAsked"
+	// ModelAnswered is the receipt of a request that got a whole reply.
+	ModelAnswered EventType = "ModelAnswered"
+	// ModelFailed is the receipt of a request that got no whole reply.
+	ModelFailed EventType = "ModelFailed"
+	// MessageAdded adds a message to the conversation of a prompt step.
+	MessageAdded EventType = "MessageAdded"
 )
 
 // EventTypes lists every type, for schemas and exhaustive tests.
@@ -58,12 +66,17 @@ var EventTypes = []EventType{
 	SessionCreated, StateChanged, ExecutionAcquired, ChangesAccepted, InputsChanged, PowersGranted, StepStarted, StepCompleted,
 	StepFailedEvent, StepUnknown, OperationStarted, OperationCompleted, OperationFailed, OperationUnknown, OperationsSettled,
 	ChangesHeld, HeldDecided, ApprovalRequested, ApprovalGranted, ApprovalDenied, CheckpointCreated,
+	ModelAsked, ModelAnswered, ModelFailed, MessageAdded,
 }
 
 // Receipt reports whether events of this type end an attempt and carry a checkpoint
 // (FR-014).
 func (t EventType) Receipt() bool {
-	return t == StepCompleted || t == StepFailedEvent || t == OperationCompleted || t == OperationFailed
+	switch t {
+	case StepCompleted, StepFailedEvent, OperationCompleted, OperationFailed, ModelAnswered, ModelFailed:
+		return true
+	}
+	return false
 }
 
 // OfOperation reports whether events of this type are about an operation of a step.
@@ -312,7 +325,7 @@ type StepCompletedData struct {
 	Files []FileState `json:"files,omitempty"`
 	// EndedUS is the end of a command that ended earlier than this event.
 	EndedUS int64 `json:"ended_us,omitempty"`
-	// Matches is the result of a search.
+	// Matches is the result of a search, or the text that a call of a model read.
 	Matches *Output        `json:"matches,omitempty"`
 	Command *CommandResult `json:"command,omitempty"`
 	Capture *Capture       `json:"capture,omitempty"`

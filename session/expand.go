@@ -89,7 +89,7 @@ func NewVisibility(p *Plan) *Visibility {
 			}
 		}
 		for j := range p.Tasks[i].Steps {
-			if r := p.Tasks[i].Steps[j].Run; r != nil && r.Capture != "" {
+			if p.Tasks[i].Steps[j].Captures() != "" {
 				v.captures[i] = append(v.captures[i], j)
 				v.any = true
 			}
@@ -104,7 +104,7 @@ func latest(t *Task, captures []int) []int {
 	var kept []int
 	taken := map[string]bool{}
 	for _, s := range slices.Backward(captures) {
-		if name := t.Steps[s].Run.Capture; !taken[name] {
+		if name := t.Steps[s].Captures(); !taken[name] {
 			taken[name] = true
 			kept = append(kept, s)
 		}
@@ -134,7 +134,7 @@ func (v *Visibility) At(task, step int) map[string]StepID {
 
 func (v *Visibility) add(task, step int) {
 	s := &v.plan.Tasks[task].Steps[step]
-	v.last[s.Run.Capture] = StepID{Task: v.plan.Tasks[task].ID, Step: s.ID}
+	v.last[s.Captures()] = StepID{Task: v.plan.Tasks[task].ID, Step: s.ID}
 }
 
 // inherited returns the captures of all tasks that task depends on.

@@ -16,7 +16,8 @@ type ID string
 type StepID struct {
 	Task string `json:"task" redact:"-"`
 	Step string `json:"step" redact:"-"`
-	// Op is empty for the step itself. A call of an outside agent is n1, n2 and so on.
+	// Op is empty for the step itself. A call of an outside agent is n1, n2 and so on. A
+	// request to a model is m1, m2 and so on, and a call of turn 7 is c7.1, c7.2 and so on.
 	Op string `json:"op,omitempty" redact:"-"`
 }
 

@@ -24,6 +24,8 @@ func payloads() map[session.EventType]any {
 		session.OperationsSettled: &session.OperationsSettledData{}, session.ChangesHeld: &session.ChangesHeldData{}, session.HeldDecided: &session.HeldDecidedData{},
 		session.ApprovalRequested: &session.ApprovalRequestedData{}, session.ApprovalGranted: &session.ApprovalGrantedData{},
 		session.ApprovalDenied: &session.ApprovalDeniedData{}, session.CheckpointCreated: &session.CheckpointCreatedData{},
+		session.ModelAsked: &session.ModelAskedData{}, session.ModelAnswered: &session.ModelAnsweredData{}, session.ModelFailed: &session.ModelFailedData{},
+		session.MessageAdded: &session.MessageAddedData{},
 	}
 }
 

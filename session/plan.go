@@ -25,6 +25,8 @@ const (
 	KindChanges Kind = "changes"
 	KindRun     Kind = "run"
 	KindApprove Kind = "approve"
+	// KindPrompt is a conversation with a model.
+	KindPrompt Kind = "prompt"
 	// KindCalls is a step whose operations are the calls of an outside agent. No plan
 	// file can have one.
 	KindCalls Kind = "calls"
@@ -85,7 +87,8 @@ type Step struct {
 	Changes []Change `json:"changes,omitempty"`
 	Run     *Run     `json:"run,omitempty"`
 	// Approve is the question.
-	Approve string `json:"approve,omitempty"`
+	Approve string  `json:"approve,omitempty"`
+	Prompt  *Prompt `json:"prompt,omitempty"`
 }
 
 // Read hashes the files that match a glob; ** crosses directories.
@@ -207,6 +210,8 @@ func (s Step) Label() string {
 		return "Run " + firstLine(strings.Join(s.Run.words(), " "))
 	case KindApprove:
 		return firstLine(s.Approve)
+	case KindPrompt:
+		return firstLine(s.Prompt.Text)
 	case KindChanges:
 		return fmt.Sprintf("Change %d files", len(s.Changes))
 	}
@@ -255,10 +260,25 @@ func (s Step) Paths() (paths []string) {
 	return paths
 }
 
+// InWorkspace reports whether s itself works in the workspace. A gate does not, and of a
+// prompt only its calls do.
+func (s *Step) InWorkspace() bool { return s.Kind != KindApprove && s.Kind != KindPrompt }
+
+// Captures returns the name of the value that s captures. It is empty if there is none.
+func (s *Step) Captures() string {
+	switch {
+	case s.Run != nil:
+		return s.Run.Capture
+	case s.Prompt != nil:
+		return s.Prompt.Capture
+	}
+	return ""
+}
+
 // WaitsFor says why s must not begin while other is in progress. It returns "" if s may
 // begin.
 func (s *Step) WaitsFor(other *Step) string {
-	if s.Kind == KindApprove || other.Kind == KindApprove {
+	if !s.InWorkspace() || !other.InWorkspace() {
 		return ""
 	}
 	if other.Run != nil && other.Run.Exclusive || s.Run != nil && s.Run.Exclusive {

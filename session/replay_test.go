@@ -45,13 +45,16 @@ func TestReplayIsDeterministic(t *testing.T) {
 func modelOf(s *session.Session) history.Model {
 	m := history.Model{
 		Session: s.ID, Short: s.Short, State: s.State, Left: s.Left, Reason: s.Reason, Epoch: s.Epoch, Inputs: s.Inputs, Done: s.Done,
-		Steps: map[session.StepID]session.Status{}, Attempt: map[session.StepID]int{}, Calls: s.Calls, Ops: map[session.StepID]session.Status{}, Held: map[uint64]session.StepID{},
+		Steps: map[session.StepID]session.Status{}, Attempt: map[session.StepID]int{}, Calls: s.Calls, Ops: map[session.StepID]session.Status{}, Talks: map[session.StepID]*history.Talk{}, Held: map[uint64]session.StepID{},
 		Files: map[string]string{}, Wrote: map[string]bool{},
 	}
 	for id, st := range s.Steps {
 		m.Steps[id] = st.Status
 		for _, seq := range st.Held {
 			m.Held[seq] = id
+		}
+		if t := st.Talk; t != nil {
+			m.Talks[id] = &history.Talk{Turn: t.Turn, Attempt: t.Attempt, Calls: t.Calls, Begun: t.First > 0, Asked: t.Asked > 0, Failed: t.Failed, Digest: t.Digest}
 		}
 		if st.Attempt > 0 {
 			m.Attempt[id] = st.Attempt
@@ -122,7 +125,7 @@ func TestHistoriesCoverEveryType(t *testing.T) {
 		}
 	}
 	// operations are rare
-	for range 5 {
+	for range 10 {
 		rapid.Check(t, look)
 	}
 	for _, kind := range session.EventTypes {

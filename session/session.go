@@ -81,6 +81,8 @@ type StepState struct {
 	Approval *Approval
 	// Held has the seqs of the events ChangesHeld that wait for a person.
 	Held []uint64
+	// Talk is set for a prompt step that has started.
+	Talk *Talk
 }
 
 // Approval is the latest question of an approve step and its answer.
@@ -99,7 +101,9 @@ func (a Approval) Lapsed(epoch uint64) bool { return a.Answer == "granted" && a.
 
 // Delta names the changes of an Apply besides the session's own fields.
 type Delta struct {
-	Steps []StepID
+	// Cursor is what a receipt ends: a step, an operation or a request to a model.
+	Cursor StepID
+	Steps  []StepID
 	// Ops also names the operations that were removed.
 	Ops      []StepID
 	Files    []string
@@ -210,6 +214,14 @@ func (s *Session) apply(e Event, data any) (Delta, error) {
 		return applyAs(e, data, s.held)
 	case HeldDecided:
 		return applyAs(e, data, s.heldDecided)
+	case ModelAsked:
+		return applyAs(e, data, s.modelAsked)
+	case ModelAnswered:
+		return applyAs(e, data, s.modelAnswered)
+	case ModelFailed:
+		return applyAs(e, data, s.modelFailed)
+	case MessageAdded:
+		return applyAs(e, data, s.messageAdded)
 	case ApprovalRequested:
 		return applyAs(e, data, s.requested)
 	case ApprovalGranted:
@@ -284,8 +296,12 @@ func (s *Session) started(e Event, d StepStartedData) (Delta, error) {
 	if want := KeyOf(s.ID, d.StepID, d.Attempt).String(); d.Key != want {
 		return Delta{}, conflict(e, "the key of attempt %d of %s is %s, want %s", d.Attempt, d.StepID, d.Key, want)
 	}
+	var talk *Talk
+	if d.Kind == KindPrompt {
+		talk = newTalk(st.Talk)
+	}
 	*st = StepState{
-		StepID: d.StepID, Status: InProgress, Attempt: d.Attempt, Key: d.Key, Approval: st.Approval, Held: st.Held,
+		StepID: d.StepID, Status: InProgress, Attempt: d.Attempt, Key: d.Key, Approval: st.Approval, Held: st.Held, Talk: talk,
 		StartSeq: e.Seq, LastSeq: e.Seq, StartedUS: e.TimeUS,
 	}
 	if d.Call != nil {
@@ -306,16 +322,33 @@ func (s *Session) begun(e Event, d StepStartedData) (*StepState, error) {
 	if st := s.Ops[d.StepID]; st != nil {
 		return st, nil
 	}
-	n, ok := callNumber(d.Op)
-	if !ok || n > s.Calls+MostCalls || n <= s.Calls-MostCalls || s.Status(d.Of()) != InProgress {
+	if !s.nextCall(d.StepID) {
 		return nil, conflict(e, "%s is not a next operation of a step in progress", d.StepID)
 	}
 	if s.Ops == nil {
 		s.Ops = map[StepID]*StepState{}
 	}
-	s.Calls = max(s.Calls, n)
 	s.Ops[d.StepID] = &StepState{StepID: d.StepID, Status: Pending}
 	return s.Ops[d.StepID], nil
+}
+
+// nextCall reports whether a call of an outside agent or of a model may have this name.
+// It counts the calls of an outside agent.
+func (s *Session) nextCall(id StepID) bool {
+	st := s.Steps[id.Of()]
+	if st == nil || st.Status != InProgress {
+		return false
+	}
+	if t := st.Talk; t != nil {
+		turn, n, ok := TurnCall(id.Op)
+		return ok && turn == t.Turn && n <= t.Calls && t.Asked == 0
+	}
+	n, ok := callNumber(id.Op)
+	if !ok || n > s.Calls+MostCalls || n <= s.Calls-MostCalls {
+		return false
+	}
+	s.Calls = max(s.Calls, n)
+	return true
 }
 
 // open returns the attempt of key if it is not over, or ErrConflict.
@@ -329,9 +362,12 @@ func (s *Session) open(e Event, id StepID, key string, attempt int) (*StepState,
 }
 
 func (s *Session) completed(e Event, d StepCompletedData) (Delta, error) {
-	st, err := s.open(e, d.StepID, d.Key, d.Attempt)
+	st, out, err := s.ends(e, d.StepID, d.Key, d.Attempt)
 	if err != nil {
 		return Delta{}, err
+	}
+	if st.Talk != nil && st.Talk.Asked != 0 {
+		return Delta{}, conflict(e, "%s is completed, but its model has not answered", d.StepID)
 	}
 	st.Status, st.EndedUS, st.Capture = StepDone, st.end(e, d.EndedUS), d.Capture
 	st.Code, st.Message = "", ""
@@ -339,9 +375,23 @@ func (s *Session) completed(e Event, d StepCompletedData) (Delta, error) {
 		s.Done++
 	}
 	s.Learnt = cmp.Or(d.Learnt.Hash, s.Learnt)
-	out := changed(d.StepID)
 	out.Files, out.Manifest, out.Learnt = s.setFiles(d.Files), s.seen(d.Manifest), d.Learnt.Hash != ""
+	d.Key = ""
+	s.heard(e, d.StepID, &out, d)
 	return out, nil
+}
+
+// ends is open, for a receipt. The end of a prompt step ends its conversation.
+func (s *Session) ends(e Event, id StepID, key string, attempt int) (st *StepState, d Delta, err error) {
+	if st, err = s.open(e, id, key, attempt); err != nil {
+		return nil, d, err
+	}
+	d = changed(id)
+	d.Cursor = id
+	if st.Talk != nil {
+		d.Ops, err = s.told(e, id)
+	}
+	return st, d, err
 }
 
 // seen takes the manifest of a receipt and reports whether there is one.
@@ -351,13 +401,14 @@ func (s *Session) seen(manifest string) bool {
 }
 
 func (s *Session) failed(e Event, d StepFailedData) (Delta, error) {
-	st, err := s.open(e, d.StepID, d.Key, d.Attempt)
+	st, out, err := s.ends(e, d.StepID, d.Key, d.Attempt)
 	if err != nil {
 		return Delta{}, err
 	}
 	st.Status, st.EndedUS, st.Code, st.Message = StepFailed, st.end(e, d.EndedUS), d.Code, d.Message
-	out := changed(d.StepID)
 	out.Files, out.Manifest = s.setFiles(d.Files), s.seen(d.Manifest)
+	d.Key = ""
+	s.heard(e, d.StepID, &out, d)
 	return out, nil
 }
 
@@ -382,6 +433,8 @@ func (s *Session) unknown(e Event, d StepUnknownData) (Delta, error) {
 	st.Status, st.Message = StepUncertain, d.Why
 	out := changed(d.StepID)
 	out.Manifest = s.seen(d.Manifest)
+	d.Key = ""
+	s.heard(e, d.StepID, &out, d)
 	return out, nil
 }
 

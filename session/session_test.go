@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -297,7 +298,7 @@ func TestStepLife(t *testing.T) {
 		StepID: id, Key: key(id, 2), Attempt: 2, Capture: &session.Capture{Name: "V", Value: "1"},
 		Files: []session.FileState{{Path: "a", Hash: "2"}, {Path: "b", Hash: "3"}},
 	})
-	if diff := cmp.Diff(session.Delta{Steps: []session.StepID{id}, Files: []string{"a", "b"}}, d); diff != "" {
+	if diff := cmp.Diff(session.Delta{Cursor: id, Steps: []session.StepID{id}, Files: []string{"a", "b"}}, d); diff != "" {
 		t.Errorf("delta (-want +got):\n%s", diff)
 	}
 	st := s.Steps[id]
@@ -370,7 +371,7 @@ func TestEventForms(t *testing.T) {
 		t.Errorf("Decode: got %q, %v, want the full payload", d.Why, err)
 	}
 	for _, kind := range session.EventTypes {
-		if got, want := kind.Receipt(), strings.HasSuffix(string(kind), "Completed") || strings.HasSuffix(string(kind), "Failed"); got != want {
+		if got, want := kind.Receipt(), slices.ContainsFunc([]string{"Completed", "Failed", "Answered"}, func(end string) bool { return strings.HasSuffix(string(kind), end) }); got != want {
 			t.Errorf("%s.Receipt: got %v, want %v", kind, got, want)
 		}
 	}

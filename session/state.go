@@ -46,6 +46,8 @@ const (
 	ReasonEnvironment Reason = "environment"
 	ReasonUncertain   Reason = "uncertain"
 	ReasonDiskFull    Reason = "disk_full"
+	ReasonProvider    Reason = "provider"
+	ReasonMaxTurns    Reason = "max_turns"
 )
 
 // Status is the status of a step. A step without an entry in its session is Pending.

@@ -49,6 +49,8 @@ type Model struct {
 	// Calls counts the operations. Ops holds those that are not settled.
 	Calls int
 	Ops   map[session.StepID]session.Status
+	// Talks has the conversations of prompt steps that have started.
+	Talks map[session.StepID]*Talk
 	// Held has the step of each event ChangesHeld that waits for a person.
 	Held map[uint64]session.StepID
 	// Files holds hashes by path; an empty hash means that the file is absent.
@@ -124,7 +126,7 @@ func newGenerator(t *rapid.T) *generator {
 		files: map[session.StepID][]session.Transition{},
 		asked: map[session.StepID]string{},
 	}
-	kinds := []session.Kind{session.KindRead, session.KindSearch, session.KindWrite, session.KindRun, session.KindApprove}
+	kinds := []session.Kind{session.KindRead, session.KindSearch, session.KindWrite, session.KindRun, session.KindApprove, session.KindPrompt, session.KindPrompt}
 	for task := range rapid.IntRange(1, 3).Draw(t, "tasks") {
 		for s := range rapid.IntRange(1, 3).Draw(t, "steps") {
 			id := session.StepID{Task: fmt.Sprintf("task-%d", task+1), Step: fmt.Sprintf("step-%d", s+1)}
@@ -169,7 +171,7 @@ func (g *generator) create() {
 	}
 	g.m = Model{
 		Session: uuid(id), Short: "s" + hex.EncodeToString(id[13:]), State: session.Created,
-		Steps: map[session.StepID]session.Status{}, Attempt: map[session.StepID]int{}, Ops: map[session.StepID]session.Status{}, Held: map[uint64]session.StepID{},
+		Steps: map[session.StepID]session.Status{}, Attempt: map[session.StepID]int{}, Ops: map[session.StepID]session.Status{}, Talks: map[session.StepID]*Talk{}, Held: map[uint64]session.StepID{},
 		Files: map[string]string{}, Wrote: map[string]bool{},
 	}
 	g.add(session.SessionCreated, "user", session.SessionCreatedData{
@@ -241,6 +243,9 @@ func (g *generator) legalForOperation(id session.StepID) []action {
 	s := step{id: id, kind: session.KindRun}
 	switch g.m.Ops[id] {
 	case session.InProgress:
+		if g.m.Steps[id.Of()] == session.StepUncertain && g.m.Talks[id.Of()] != nil {
+			return nil // its conversation has no outcome yet
+		}
 		as := []action{{"complete " + id.String(), func() { g.complete(s) }}, {"fail " + id.String(), func() { g.fail(s) }}, {"lose " + id.String(), func() { g.lose(s) }}}
 		if g.m.Steps[id.Of()] == session.InProgress {
 			hold := action{"hold " + id.String(), func() { g.hold(id) }}
@@ -248,7 +253,13 @@ func (g *generator) legalForOperation(id session.StepID) []action {
 		}
 		return as
 	case session.StepUncertain:
+		if g.m.Talks[id.Of()] != nil {
+			return nil
+		}
 		return []action{{"complete " + id.String(), func() { g.complete(s) }}, {"settle " + id.String(), func() { g.settle(id) }}}
+	}
+	if g.m.Talks[id.Of()] != nil {
+		return nil // the next request removes it
 	}
 	return []action{{"settle " + id.String(), func() { g.settle(id) }}}
 }
@@ -284,6 +295,15 @@ func (g *generator) legalFor(s step) []action {
 	var as []action
 	switch g.m.Steps[s.id] {
 	case session.InProgress, session.StepUncertain:
+		if s.kind == session.KindPrompt {
+			if g.m.Steps[s.id] == session.InProgress {
+				as = g.legalTalk(s)
+			}
+			if !g.busy(s.id) && !g.m.Talks[s.id].Asked {
+				as = append(as, action{name("complete"), func() { g.complete(s) }}, action{name("fail"), func() { g.fail(s) }})
+			}
+			return as
+		}
 		as = append(as, action{name("complete"), func() { g.complete(s) }}, action{name("complete"), func() { g.complete(s) }},
 			action{name("fail"), func() { g.fail(s) }}, action{name("lose"), func() { g.lose(s) }})
 		if g.m.Steps[s.id] == session.InProgress {
@@ -368,6 +388,9 @@ func (g *generator) start(s step) {
 	}
 	g.add(s.id.Event(session.StepStarted), "acode", d)
 	g.set(s.id, session.InProgress)
+	if s.kind == session.KindPrompt {
+		g.begin(s.id)
+	}
 }
 
 func (g *generator) complete(s step) {
@@ -388,6 +411,8 @@ func (g *generator) complete(s step) {
 	}
 	g.add(s.id.Event(session.StepCompleted), "acode", d)
 	g.set(s.id, session.StepDone)
+	d.Key = ""
+	g.over(s, session.StepCompleted, d)
 	if s.id.Op == "" {
 		g.m.Done++
 	}
@@ -402,11 +427,25 @@ func (g *generator) fail(s step) {
 	}
 	g.add(s.id.Event(session.StepFailedEvent), "acode", d)
 	g.set(s.id, session.StepFailed)
+	d.Key = ""
+	g.over(s, session.StepFailedEvent, d)
+}
+
+// over ends a conversation, or adds the outcome of a call to one.
+func (g *generator) over(s step, typ session.EventType, data any) {
+	if s.id.Op != "" {
+		g.heard(s.id, s.id.Event(typ), data)
+	} else if s.kind == session.KindPrompt {
+		g.told(s.id)
+	}
 }
 
 func (g *generator) lose(s step) {
-	g.add(s.id.Event(session.StepUnknown), "acode", session.StepUnknownData{StepID: s.id, Key: g.key(s), Attempt: g.m.Attempt[s.id], Why: "drawn"})
+	d := session.StepUnknownData{StepID: s.id, Key: g.key(s), Attempt: g.m.Attempt[s.id], Why: "drawn"}
+	g.add(s.id.Event(session.StepUnknown), "acode", d)
 	g.set(s.id, session.StepUncertain)
+	d.Key = ""
+	g.over(s, session.StepUnknown, d)
 }
 
 func (g *generator) ask(s step) {

@@ -84,6 +84,7 @@ CREATE TABLE steps (
     capture    TEXT,
     approval   TEXT,
     held       TEXT,
+    talk       TEXT,
     session_no INTEGER GENERATED ALWAYS AS (pos >> 32) VIRTUAL
 ) STRICT;
 

@@ -49,7 +49,8 @@ RETURN left(coalesce(t, ''), 64);
 
 -- call_status returns the status of a step or an operation after an event of this type.
 CREATE OR REPLACE FUNCTION acode.call_status(p_type text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN CASE WHEN p_type LIKE '%Started' THEN 'in_progress' WHEN p_type LIKE '%Completed' THEN 'completed'
+RETURN CASE WHEN p_type LIKE '%Started' OR p_type = 'ModelAsked' THEN 'in_progress'
+    WHEN p_type LIKE '%Completed' OR p_type = 'ModelAnswered' THEN 'completed'
     WHEN p_type LIKE '%Failed' THEN 'failed' ELSE 'uncertain' END;
 
 -- project_call notes what an event says about an attempt of a step or of an operation of
@@ -150,15 +151,19 @@ BEGIN
             PERFORM project_call(h.session_id, e, c.j, 'main', call_status(e.type));
         ELSIF e.type IN ('OperationStarted', 'OperationCompleted', 'OperationFailed', 'OperationUnknown') THEN
             PERFORM project_call(h.session_id, e, c.j, as_name(c.j ->> 'op'), call_status(e.type));
+        ELSIF e.type IN ('ModelAsked', 'ModelAnswered', 'ModelFailed') THEN
+            PERFORM project_call(h.session_id, e, c.j || jsonb_build_object('kind', 'model', 'call', jsonb_build_object('tool', c.j #>> '{model,name}')),
+                as_name(c.j ->> 'op'), call_status(e.type));
         ELSIF e.type = 'OperationsSettled' THEN
             UPDATE p_tool_calls t SET settled = true WHERE t.session_id = h.session_id
                 AND t.task = c.j ->> 'task' AND t.step = c.j ->> 'step' AND c.j -> 'ops' ? t.operation;
         ELSIF e.type IN ('ApprovalRequested', 'ApprovalGranted', 'ApprovalDenied') THEN
             PERFORM project_approval(h.session_id, e, c.j);
-        ELSIF e.type NOT IN ('CheckpointCreated', 'ChangesAccepted', 'InputsChanged', 'PowersGranted', 'ChangesHeld', 'HeldDecided') THEN
+        ELSIF e.type NOT IN ('CheckpointCreated', 'ChangesAccepted', 'InputsChanged', 'PowersGranted', 'ChangesHeld', 'HeldDecided', 'MessageAdded') THEN
             unknown := coalesce(unknown, e.seq);
         END IF;
-        IF e.type IN ('StepCompleted', 'StepFailed', 'OperationCompleted', 'OperationFailed', 'CheckpointCreated') THEN
+        IF e.type IN ('StepCompleted', 'StepFailed', 'OperationCompleted', 'OperationFailed', 'ModelAnswered', 'ModelFailed',
+            'CheckpointCreated') THEN
             INSERT INTO p_checkpoints (session_id, seq, time_us, epoch, task, step, op, why, hash)
             VALUES (h.session_id, e.seq, e.time_us, e.epoch, c.j ->> 'task', c.j ->> 'step', c.j ->> 'op', c.j ->> 'why', e.hash) ON CONFLICT DO NOTHING;
         END IF;

@@ -1,0 +1,348 @@
+package session
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Prompt is the work of a prompt step: a conversation with a model.
+type Prompt struct {
+	Text string `json:"text"`
+	// Tools are the powers of the model: "files" and "commands". A model without powers
+	// can only read.
+	Tools []string `json:"tools,omitempty"`
+	// Model is the name of a model in the configuration. In the plan of a session it is
+	// never empty.
+	Model string `json:"model,omitempty"`
+	// MaxTurns is how many turns the step may use before a person is asked.
+	MaxTurns int `json:"max_turns"`
+	// Capture names the variable that gets the answer.
+	Capture string `json:"capture,omitempty"`
+}
+
+// DefaultMaxTurns is the MaxTurns of a prompt that has none.
+const DefaultMaxTurns = 50
+
+// Talk is the head of the conversation of a prompt step. Its size is constant.
+type Talk struct {
+	// Turn counts the requests to the model, without those that were repeated.
+	Turn int `json:"turn"`
+	// Attempt is that of the latest request of the turn.
+	Attempt int `json:"attempt,omitempty"`
+	// Asked is the seq of the open ModelAsked; 0 means that none is open.
+	Asked uint64 `json:"asked,omitempty"`
+	// Failed says that the latest request got no whole reply.
+	Failed bool `json:"failed,omitempty"`
+	// Calls is the number of calls in the latest reply.
+	Calls int `json:"calls,omitempty"`
+	// First is the seq of the first event that the next request needs.
+	First uint64 `json:"first"`
+	// Base is the number of turns that the present allowance does not count.
+	Base int `json:"base,omitempty"`
+	// Digest covers every event of the conversation in its order.
+	Digest string `json:"digest"`
+	// Usage is the sum of all replies.
+	Usage Usage `json:"usage,omitzero"`
+}
+
+// Usage counts the tokens of a reply as its provider says.
+type Usage struct {
+	Input  int64 `json:"input,omitempty"`
+	Output int64 `json:"output,omitempty"`
+}
+
+func (u *Usage) add(more Usage) {
+	u.Input += more.Input
+	u.Output += more.Output
+}
+
+// ModelSetup describes the configuration of a model without its secrets.
+type ModelSetup struct {
+	Name     string `json:"name" redact:"-"`
+	Provider string `json:"provider" redact:"-"`
+	// Digest is that of the rest of its configuration.
+	Digest string `json:"digest" redact:"-"`
+}
+
+// ModelAskedData is the intent of a request to a model. Op of the StepID is m and the
+// turn.
+type ModelAskedData struct {
+	StepID
+	Key     string     `json:"key" redact:"-"`
+	Attempt int        `json:"attempt"`
+	Model   ModelSetup `json:"model"`
+	// Tools is the digest of the tools that the request offers.
+	Tools string `json:"tools" redact:"-"`
+	// Render is the version of the code that makes messages of events.
+	Render int `json:"render"`
+}
+
+// ModelAnsweredData is the receipt of a request that got a whole reply.
+type ModelAnsweredData struct {
+	StepID
+	Key     string `json:"key" redact:"-"`
+	Attempt int    `json:"attempt"`
+	// Request is the digest of the conversation, with the request, that was answered.
+	Request string `json:"request" redact:"-"`
+	// Reply holds the bytes of the reply as they arrived.
+	Reply BlobRef `json:"blob"`
+	// Said is the text of the reply for people.
+	Said Output `json:"said"`
+	// Calls is the number of calls in the reply.
+	Calls int   `json:"calls,omitempty"`
+	Usage Usage `json:"usage,omitzero"`
+}
+
+// ModelFailedData is the receipt of a request that got no whole reply.
+type ModelFailedData struct {
+	StepID
+	Key     string `json:"key" redact:"-"`
+	Attempt int    `json:"attempt"`
+	Code    Code   `json:"code" redact:"-"`
+	Message string `json:"message"`
+	// Part holds the bytes that arrived. It is zero if none did.
+	Part BlobRef `json:"blob,omitzero"`
+}
+
+// MessageAddedData is a message that acode or a person added to a conversation. Op of the
+// StepID is set for the result of a call that was not carried out.
+type MessageAddedData struct {
+	StepID
+	// Kind is one of the kinds below.
+	Kind string `json:"kind" redact:"-"`
+	Text string `json:"text"`
+}
+
+// The kinds of added messages.
+const (
+	// the task of the step
+	MessagePrompt = "prompt"
+	// what happened while no process executed the session
+	MessageResumed = "resumed"
+	// a person allows more turns
+	MessageMore = "more"
+	// the result of a call that acode refused
+	MessageRefused = "refused"
+)
+
+// Role is who speaks a message.
+type Role string
+
+// The roles.
+const (
+	RoleUser  Role = "user"
+	RoleModel Role = "assistant"
+	RoleTool  Role = "tool"
+)
+
+// Message is a message of a conversation.
+type Message struct {
+	Role Role   `json:"role"`
+	Text string `json:"text"`
+	// Calls are those of a model's message.
+	Calls []ModelCall `json:"calls,omitempty"`
+	// Cut says that a model's message was not received to its end.
+	Cut bool `json:"cut,omitempty"`
+	// Call is the id of the call whose result a tool's message has.
+	Call string `json:"call,omitempty"`
+	// Failed says that a tool's message is an error.
+	Failed bool `json:"failed,omitempty"`
+}
+
+// ModelCall is a call in a reply of a model.
+type ModelCall struct {
+	// Number is the place in the reply, from 1.
+	Number int `json:"-"`
+	// ID is the provider's name of the call. It may be empty, and may occur twice.
+	ID   string `json:"id"`
+	Tool string `json:"tool"`
+	// Arguments is a JSON object, unless the model made a mistake.
+	Arguments string `json:"arguments"`
+}
+
+// ModelTool describes a tool to a model.
+type ModelTool struct {
+	Name  string `json:"name"`
+	About string `json:"about"`
+	// Schema is the JSON Schema of the arguments.
+	Schema string `json:"schema"`
+}
+
+// ModelRequest is a request to a model.
+type ModelRequest struct {
+	System   string      `json:"system"`
+	Messages []Message   `json:"messages"`
+	Tools    []ModelTool `json:"tools"`
+}
+
+// Reply is a reply of a model.
+type Reply struct {
+	Text  string
+	Calls []ModelCall
+	Usage Usage
+	// Whole says that the reply arrived to its end.
+	Whole bool
+}
+
+// TurnID returns the name of the nth request to the model of a prompt step.
+func TurnID(step StepID, turn int) StepID {
+	step.Op = "m" + strconv.Itoa(turn)
+	return step
+}
+
+// TurnCallID returns the name of the nth call in the reply of a turn. It never comes from
+// the provider's id of the call.
+func TurnCallID(step StepID, turn, n int) StepID {
+	step.Op = fmt.Sprintf("c%d.%d", turn, n)
+	return step
+}
+
+// TurnCall returns the turn and the number in the name of a call of a model.
+func TurnCall(op string) (turn, n int, ok bool) {
+	first, second, both := strings.Cut(strings.TrimPrefix(op, "c"), ".")
+	turn, err := strconv.Atoi(first)
+	n, err2 := strconv.Atoi(second)
+	ok = both && err == nil && err2 == nil && turn > 0 && n > 0 && TurnCallID(StepID{}, turn, n).Op == op
+	return turn, n, ok
+}
+
+// add adds an event to the digest of the conversation. data is its payload without the
+// key, which names the session.
+func (t *Talk) add(typ EventType, data any) {
+	b, err := json.Marshal(data)
+	if err != nil {
+		panic("session: a payload must encode: " + err.Error())
+	}
+	sum := sha256.Sum256(appendText(appendText(appendText([]byte("acode-talk-v1\x00"), t.Digest), string(typ)), string(b)))
+	t.Digest = hex.EncodeToString(sum[:])
+}
+
+// talking returns the state of a prompt step in progress and its conversation.
+func (s *Session) talking(e Event, id StepID) (*StepState, *Talk, error) {
+	st := s.Steps[id.Of()]
+	if st == nil || st.Status != InProgress || st.Talk == nil {
+		return nil, nil, conflict(e, "%s is not about a conversation in progress: %s", e.Type, id)
+	}
+	return st, st.Talk, nil
+}
+
+func (s *Session) messageAdded(e Event, d MessageAddedData) (Delta, error) {
+	st, t, err := s.talking(e, d.StepID)
+	if err != nil {
+		return Delta{}, err
+	}
+	if turn, n, ok := TurnCall(d.Op); t.Asked != 0 || (d.Op != "") != (d.Kind == MessageRefused) ||
+		d.Op != "" && (!ok || turn != t.Turn || n > t.Calls || s.Ops[d.StepID] != nil) {
+		return Delta{}, conflict(e, "a message does not fit into the conversation of %s: %s", d.StepID, d.Kind)
+	}
+	if d.Kind == MessageMore {
+		t.Base = t.Turn
+	}
+	if t.First == 0 {
+		t.First = e.Seq
+	}
+	t.add(e.Type, d)
+	st.LastSeq = e.Seq
+	return Delta{Steps: []StepID{d.Of()}}, nil
+}
+
+// modelAsked opens the next request, or repeats one that got no whole reply. The results
+// of all calls are part of it, so they leave the projection.
+func (s *Session) modelAsked(e Event, d ModelAskedData) (Delta, error) {
+	st, t, err := s.talking(e, d.StepID)
+	if err != nil {
+		return Delta{}, err
+	}
+	turn, attempt := t.Turn+1, 1
+	if t.Failed {
+		turn, attempt = t.Turn, t.Attempt+1
+	}
+	if t.Asked != 0 || t.First == 0 || d.StepID != TurnID(d.Of(), turn) || d.Attempt != attempt || d.Key != KeyOf(s.ID, d.StepID, attempt).String() {
+		return Delta{}, conflict(e, "attempt %d of %s is not the next request", d.Attempt, d.StepID)
+	}
+	delta := Delta{Steps: []StepID{d.Of()}}
+	if delta.Ops, err = s.told(e, d.Of()); err != nil {
+		return delta, err
+	}
+	t.Turn, t.Attempt, t.Asked, t.Failed, t.Calls = turn, attempt, e.Seq, false, 0
+	d.Key = ""
+	t.add(e.Type, d)
+	st.LastSeq = e.Seq
+	return delta, nil
+}
+
+// told removes the operations of a step, because the model or the receipt of the step
+// has their results. None may be in progress.
+func (s *Session) told(e Event, id StepID) (removed []StepID, err error) {
+	for _, op := range s.Operations() {
+		switch {
+		case op.Of() != id:
+		case op.Status == InProgress:
+			return nil, conflict(e, "%s follows, but %s is in progress", e.Type, op.StepID)
+		default:
+			delete(s.Ops, op.StepID)
+			removed = append(removed, op.StepID)
+		}
+	}
+	return removed, nil
+}
+
+// openRequest returns the conversation whose request e ends.
+func (s *Session) openRequest(e Event, id StepID, key string, attempt int) (*StepState, *Talk, error) {
+	st, t, err := s.talking(e, id)
+	if err == nil && (t.Asked == 0 || id != TurnID(id.Of(), t.Turn) || attempt != t.Attempt || key != KeyOf(s.ID, id, attempt).String()) {
+		err = conflict(e, "%s ends a request that is not open: %s", e.Type, key)
+	}
+	return st, t, err
+}
+
+func (s *Session) modelAnswered(e Event, d ModelAnsweredData) (Delta, error) {
+	st, t, err := s.openRequest(e, d.StepID, d.Key, d.Attempt)
+	if err != nil {
+		return Delta{}, err
+	}
+	if d.Request != t.Digest {
+		return Delta{}, conflict(e, "the reply of %s belongs to another conversation", d.StepID)
+	}
+	t.Asked, t.Calls = 0, d.Calls
+	t.Usage.add(d.Usage)
+	d.Key = ""
+	t.add(e.Type, d)
+	st.LastSeq = e.Seq
+	return Delta{Cursor: d.StepID, Steps: []StepID{d.Of()}}, nil
+}
+
+func (s *Session) modelFailed(e Event, d ModelFailedData) (Delta, error) {
+	st, t, err := s.openRequest(e, d.StepID, d.Key, d.Attempt)
+	if err != nil {
+		return Delta{}, err
+	}
+	t.Asked, t.Failed = 0, true
+	d.Key = ""
+	t.add(e.Type, d)
+	st.LastSeq = e.Seq
+	return Delta{Cursor: d.StepID, Steps: []StepID{d.Of()}}, nil
+}
+
+// heard adds the outcome of a call of a model to its conversation.
+func (s *Session) heard(e Event, id StepID, delta *Delta, data any) {
+	st := s.Steps[id.Of()]
+	if id.Op == "" || st == nil || st.Talk == nil {
+		return
+	}
+	st.Talk.add(e.Type, data)
+	delta.Steps = append(delta.Steps, id.Of())
+}
+
+// newTalk returns the conversation of an attempt of a prompt step. Turns are numbered
+// over all attempts, so that no key is used twice.
+func newTalk(before *Talk) *Talk {
+	if before == nil {
+		return &Talk{}
+	}
+	return &Talk{Turn: before.Turn, Base: before.Turn, Usage: before.Usage}
+}
