@@ -51,6 +51,7 @@ func hints() map[session.Code]session.Hint {
 		session.ErrModel:        session.Words("resume asks the model again; all calls that it made are kept"),
 		session.ErrLimit:        session.Words("resume allows as much again"),
 		session.ErrStopped:      session.Words("resume: the check of the step is asked first; without one the step runs again as a new attempt"),
+		session.ErrGaveUp:       session.Words("fix the cause, then resume: the model begins again, in a new conversation"),
 		session.ErrFileStep:     session.Words("fix the cause, then resume: the step runs again as a new attempt"),
 		session.ErrEscape:       session.Words("fix the path, then resume: the step runs again as a new attempt"),
 		session.ErrFenced:       session.Then("another process continued this session", session.MoveStatus, ""),

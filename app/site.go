@@ -47,6 +47,10 @@ type Setup struct {
 	// Agent is the confinement of an agent's commands; empty means Confined.
 	Agent session.Confinement
 
+	// Models makes the models that prompt steps ask. A nil Models means that this program
+	// links none.
+	Models Modeller
+
 	// Deliver returns the command line of the process that delivers in the background if
 	// a server is configured. A nil Deliver starts none.
 	Deliver func() ([]string, error)

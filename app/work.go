@@ -72,6 +72,8 @@ type Choices struct {
 	// MaxParallel is how many steps may run at once in this resume; 0 means as many as at
 	// the start.
 	MaxParallel int
+	// Model replaces the models of the remaining prompts; empty keeps them.
+	Model string
 	// Explicit means that the choice about changed files was made for this resume, not in
 	// the settings.
 	Explicit bool
@@ -126,10 +128,14 @@ type work struct {
 // the plan, and Guard. Close releases the locks that Start takes.
 func (s *Site) Start(ctx context.Context, door Door, o Start) (Outcome, error) {
 	// The stored plan records MaxParallel, whether option, plan or configuration sets it.
-	p := *o.Plan
+	filled, err := s.fillModels(o.Plan)
+	if err != nil {
+		return Outcome{}, err
+	}
+	p := *filled
 	p.MaxParallel = cmp.Or(o.MaxParallel, p.MaxParallel, s.Settings.Config.MaxParallel)
 	w := &work{Site: s, door: door, plan: &p, params: o.Params, fresh: true, timeout: o.Timeout, tally: tally{now: s.Now}}
-	err := w.create(ctx, o.ID, o.Source)
+	err = w.create(ctx, o.ID, o.Source)
 	var out Outcome
 	if err == nil {
 		out, err = w.execute(ctx)
@@ -145,6 +151,9 @@ func (s *Site) Resume(ctx context.Context, door Door, o Resume) (Outcome, error)
 	w := &work{Site: s, door: door, timeout: o.Timeout, choices: o.Choices, after: o.After, tally: tally{now: s.Now}}
 	var out Outcome
 	id, err := w.load(ctx, o.Ref)
+	if err == nil && s.Models == nil && w.planned(ctx) == nil && Asks(w.plan, w.writer.Session()) {
+		return Outcome{Session: w.writer.Session()}, errors.Join(ErrNeedsModels, w.close())
+	}
 	if err == nil {
 		out, err = w.execute(ctx)
 	} else {
@@ -246,12 +255,11 @@ func (w *work) prepare(ctx context.Context, again <-chan struct{}) (session.Resu
 	}
 	defer root.Close()
 	root.Redact = w.Redactor
-	if w.plan == nil {
-		if w.plan, err = w.writer.Plan(ctx); err != nil {
-			return session.Result{}, err
-		}
-		w.plan.MaxParallel = cmp.Or(w.choices.MaxParallel, w.plan.MaxParallel)
-		w.Learn(w.plan)
+	if err := w.planned(ctx); err != nil {
+		return session.Result{}, err
+	}
+	if err := w.modelsThere(); err != nil {
+		return session.Result{}, err
 	}
 	if !w.fresh {
 		w.sweepWorkspace(root)
@@ -270,11 +278,25 @@ func (w *work) prepare(ctx context.Context, again <-chan struct{}) (session.Resu
 	}
 	result, err := w.carryOut(ctx, again, root, runner)
 	if err == nil && w.writer.Session().State.Terminal() {
-		if err := command.ForgetAll(w.commandDir(w.writer.Session().ID)); err != nil { // a kill may have left some
+		err := command.ForgetAll(w.commandDir(w.writer.Session().ID)) // a kill may have left some
+		if err = errors.Join(err, os.RemoveAll(w.repliesDir(w.writer.Session().ID))); err != nil {
 			w.Log.Warn("cannot remove raw outputs", "event", "outputs_left", "error", err.Error())
 		}
 	}
 	return result, err
+}
+
+// planned reads the plan of a session that is continued.
+func (w *work) planned(ctx context.Context) (err error) {
+	if w.plan != nil {
+		return nil
+	}
+	if w.plan, err = w.writer.Plan(ctx); err != nil {
+		return err
+	}
+	w.plan.MaxParallel = cmp.Or(w.choices.MaxParallel, w.plan.MaxParallel)
+	w.Learn(w.plan)
+	return nil
 }
 
 func (w *work) warn(text string) {
@@ -399,6 +421,12 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 	w.teller = w.Site.teller(ctx, w.writer, w.plan, ready.Next, w.door.Notice)
 	e := w.engine(root, runner, env)
 	e.Sandbox = w.confinement(ctx)
+	if e.Prompting = w.prompting(root); !w.fresh {
+		e.Changed = ready.Changed
+		if err := w.openCalls(ctx, r, &ready.Next); err != nil {
+			return session.Result{}, err
+		}
+	}
 	e.Journal, e.Notify, e.Again = w.teller, w.teller.notice, again
 	if w.door.Watches() {
 		live := &watched{Runner: runner, out: w.liveOutputs(w.writer.Session().ID, w.door.Notice), items: map[session.StepID]session.Item{}}
@@ -426,6 +454,19 @@ func (w *work) engine(root *workspace.Root, runner *command.Runner, env environm
 		Look:        env.look,
 		MaxParallel: w.plan.MaxParallel,
 	}
+}
+
+// openCalls gives the prompts in next their calls in progress.
+func (w *work) openCalls(ctx context.Context, r *resume.Resumer, next *session.Continuation) error {
+	open, err := r.Operations(ctx, w.writer.Work)
+	for _, call := range open {
+		for i := range next.Items {
+			if it := &next.Items[i]; it.ID == call.ID.Of() {
+				it.Calls = append(it.Calls, call)
+			}
+		}
+	}
+	return err
 }
 
 // captured adds a captured value to the redactor if its variable has a secret name.

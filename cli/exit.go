@@ -34,7 +34,7 @@ func exitCodes() []terminal.ExitCode {
 		row(19, "planning failed", session.ErrPlanning),
 		row(20, "idempotency conflict or uncertain step", session.ErrConflict, session.ErrUncertain),
 		row(21, "paused by a limit", session.ErrLimit),
-		row(22, "a task failed", session.ErrCommand, session.ErrStopped, session.ErrFileStep, session.ErrEscape),
+		row(22, "a task failed", session.ErrCommand, session.ErrStopped, session.ErrFileStep, session.ErrEscape, session.ErrGaveUp),
 		row(23, "fenced: another process took over", session.ErrFenced, session.ErrForked),
 		row(129, "paused by SIGHUP"),
 		row(130, "paused by SIGINT"),

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -81,16 +82,27 @@ func (i *Invocation) otherCommands() []*cobra.Command {
 	return out
 }
 
+// Executing returns the commands that execute plans, for the program that links models.
+// People type them to acode, which passes on those that need a model.
+func (i *Invocation) Executing() []*cobra.Command {
+	out := []*cobra.Command{i.runCommand(), i.resumeCommand()}
+	for _, c := range out {
+		c.Hidden = true
+	}
+	return out
+}
+
 // programKey is the annotation of a command that belongs to another program.
 const programKey = "program"
 
-// handOver replaces this process with another program and the same command line.
-func (i *Invocation) handOver(program string) error {
+// handOver replaces this process with another program and the same command line, with
+// more arguments at its end.
+func (i *Invocation) handOver(program string, more ...string) error {
 	path, err := otherProgram(program)
 	if err != nil {
 		return err
 	}
-	err = syscall.Exec(path, append([]string{program}, i.args...), os.Environ())
+	err = syscall.Exec(path, slices.Concat([]string{program}, i.args, more), os.Environ())
 	return notInstalled(program, err)
 }
 
@@ -127,7 +139,7 @@ func otherProgram(name string) (string, error) {
 func Supervisor() (string, error) { return otherProgram("acode") }
 
 func notInstalled(program string, err error) error {
-	does := map[string]string{syncProgram: "delivers to a server", agentProgram: "serves agents", "acode": "runs commands"}[program]
+	does := map[string]string{syncProgram: "delivers to a server", agentProgram: "serves agents and asks models", "acode": "runs commands"}[program]
 	return &session.Error{Code: session.ErrConfig, Message: program + ", the part of acode that " + does + ", cannot be started; nothing is lost",
 		Cause: err, Next: session.Words("install it beside acode: go install github.com/acode-dev/acode/cmd/" + program + "@latest")}
 }

@@ -28,6 +28,7 @@ type resumeFlags struct {
 	// unsure holds the values of --uncertain as typed.
 	unsure   []string
 	parallel int
+	model    string
 	outcomes map[session.StepID]session.OnInterrupt
 	captures map[session.StepID]string
 }
@@ -56,6 +57,7 @@ func (i *Invocation) resumeCommand() *cobra.Command {
 	fl.StringArrayVar(&f.unsure, "uncertain", nil, "the commands in progress whose outcome is unknown, or one of them: `[TASK/STEP=]rerun|done|fail`")
 	completeValues(cmd, "uncertain", outcomes)
 	defineParallel(cmd, &f.parallel, "the default is the number at the start of the session")
+	fl.StringVar(&f.model, "model", "", "the `name` of the model that all remaining prompts ask")
 	fl.StringArrayVar(&f.given, "capture", nil, "the value of an interrupted command with capture, as `TASK/STEP=VALUE`: it happened and wrote this")
 	fl.BoolVar(&f.restartStep, "restart-step", false, "roll back the file step that was in progress even if it is complete")
 	fl.BoolVar(&f.force, "force", false, "skip dependency checks and continue with changed files; never skips the chain, approvals or locks")
@@ -136,7 +138,7 @@ func (f *resumeFlags) check() error {
 }
 
 func (f resumeFlags) choices() app.Choices {
-	return app.Choices{Captures: f.captures, Uncertain: session.OnInterrupt(f.uncertain), Outcomes: f.outcomes, MaxParallel: f.parallel, RestartStep: f.restartStep, Force: f.force, Renew: f.env != "", Explicit: f.onChanges != "" || f.force, Edited: edited}
+	return app.Choices{Captures: f.captures, Uncertain: session.OnInterrupt(f.uncertain), Outcomes: f.outcomes, MaxParallel: f.parallel, Model: f.model, RestartStep: f.restartStep, Force: f.force, Renew: f.env != "", Explicit: f.onChanges != "" || f.force, Edited: edited}
 }
 
 // settings returns the values of the flags that have a key in the configuration.
@@ -184,5 +186,17 @@ func (i *Invocation) resume(ctx context.Context, ref string, f resumeFlags) erro
 		o.After = &after
 	}
 	out, err := s.Resume(ctx, d.door(), o)
+	if errors.Is(err, app.ErrNeedsModels) {
+		return errors.Join(s.Close(), i.handOverSession(ref, out.Session))
+	}
 	return d.finish(ctx, out, errors.Join(err, s.Close()))
+}
+
+// handOverSession passes a session whose steps ask a model on to the program that links
+// models. ref is as typed; it may have been left out.
+func (i *Invocation) handOverSession(ref string, sess *session.Session) error {
+	if ref != "" {
+		return i.handOver(agentProgram)
+	}
+	return i.handOver(agentProgram, string(sess.ID))
 }

@@ -19,6 +19,7 @@ import (
 func (i *Invocation) runCommand() *cobra.Command {
 	var file, id string
 	var share, dryRun bool
+	var model string
 	var parallel int
 	var given paramFlags
 	cmd := &cobra.Command{
@@ -40,6 +41,9 @@ func (i *Invocation) runCommand() *cobra.Command {
 			if share {
 				flags["workspace.share"] = "true"
 			}
+			if model != "" {
+				flags["model"] = model
+			}
 			if dryRun {
 				return i.outline(file, given, flags)
 			}
@@ -54,6 +58,7 @@ func (i *Invocation) runCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&share, "share-workspace", false, "run although another session executes in this workspace")
 	defineParallel(cmd, &parallel, "the default comes from the plan, or the configuration")
 	given.define(cmd)
+	cmd.Flags().StringVar(&model, "model", "", "the `name` of the model that prompts ask if they name none")
 	cmd.Flags().StringVar(&id, sessionFlag, "", "the `id` of the session")
 	hide(cmd, sessionFlag)
 	return cmd
@@ -88,6 +93,9 @@ func inWords() error {
 
 func (i *Invocation) run(ctx context.Context, file string, id session.ID, parallel int, given paramFlags, flags map[string]string) error {
 	p, values, setup, err := i.accept(file, given, flags)
+	if err == nil && i.Models == nil && app.Asks(p, nil) {
+		return i.handOverPlan(file)
+	}
 	if err == nil {
 		err = i.complete(ctx, p, values)
 	}
@@ -101,6 +109,15 @@ func (i *Invocation) run(ctx context.Context, file string, id session.ID, parall
 	d := i.screen(s, true)
 	out, err := s.Start(ctx, d.door(), app.Start{ID: id, Plan: p, Params: values, Source: planSource(file), Timeout: i.timeout, MaxParallel: parallel})
 	return d.finish(ctx, out, errors.Join(err, s.Close()))
+}
+
+// handOverPlan passes a plan that asks a model on to the program that links models.
+func (i *Invocation) handOverPlan(file string) error {
+	if file == "-" {
+		return &session.Error{Code: session.ErrUsage, Message: "a plan that asks a model cannot come from standard input; nothing was changed",
+			Next: session.Then("write the plan to a file, then", session.MoveRun, "")}
+	}
+	return i.handOver(agentProgram)
 }
 
 // accept checks the plan, the configuration and the workspace before a session exists. It

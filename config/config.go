@@ -35,6 +35,10 @@ type Config struct {
 	Approvals Approvals
 	// Sandbox is on or off.
 	Sandbox string
+	// Models holds the models by name.
+	Models map[string]Model
+	// Model is the name of the model of prompts that name none; it may be empty.
+	Model string
 
 	// Notify is the absolute path of a program. acode runs it when a
 	// session needs a person, fails or completes. It is empty if there is none.
@@ -224,6 +228,9 @@ type loader struct {
 	// home is the user's directory, for ~/.
 	home string
 	set  map[string]setting
+	// models by name, and their settings as text
+	models      map[string]Model
+	modelValues []Value
 }
 
 func (l *loader) key(path string) (key, bool) {
@@ -287,6 +294,8 @@ func (l *loader) finish(out *Loaded) {
 		k.set(&out.Config, s.value)
 		out.Values = append(out.Values, Value{Key: k.path, Value: s.text, Origin: s.origin})
 	}
+	out.Config.Models = l.models
+	out.Values = append(out.Values, l.modelValues...)
 }
 
 // loosened returns a warning for each protection that the project's file removes (F1).

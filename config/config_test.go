@@ -193,6 +193,10 @@ func TestErrors(t *testing.T) {
 		{"mapping_for_value", sources("sandbox: {a: b}", ""), "/u/config.yml:1:10", "sandbox must be one of: off, on, not a mapping\n   1 | sandbox: {a: b}\n     |          ^"},
 		{"number_as_key", sources("7: a", ""), "/u/config.yml:1:1", "a key is text, not the number 7\n   1 | 7: a\n     | ^"},
 		{"project_store", sources("", "resume: {}\nstore:\n  home: /tmp\n"), "/w/.agent/config.yml:2:1", "a project's file cannot set store, only resume keys\n   2 | store:\n     | ^"},
+		{"project_models", sources("", "models: {}\n"), "/w/.agent/config.yml:1:1", "a project's file cannot set models, only resume keys\n   1 | models: {}\n     | ^"},
+		{"model_without_script", sources("models:\n  a: {provider: script}\n", ""), "/u/config.yml:2:6", "\"a\" needs the key \"script\"\n   2 |   a: {provider: script}\n     |      ^"},
+		{"model_relative", sources("models:\n  a: {provider: script, script: a.jsonl}\n", ""), "/u/config.yml:2:33", "\"script\" must be an absolute path, not \"a.jsonl\"\n   2 |   a: {provider: script, script: a.jsonl}\n     |                                 ^"},
+		{"model_name", sources("models:\n  a b: {provider: script, script: /a}\n", ""), "/u/config.yml:2:3", "\"a b\" is not a name of a model: 1 to 64 letters, digits, dots, underscores and hyphens\n   2 |   a b: {provider: script, script: /a}\n     |   ^"},
 		{"project_sandbox", sources("", "sandbox: off\n"), "/w/.agent/config.yml:1:1", "a project's file cannot set sandbox, only resume keys\n   1 | sandbox: off\n     | ^"},
 		{"alias", sources("log: &a {level: warn}\nresume: *a", ""), "/u/config.yml:1:6", "anchors are not used in a configuration\n   1 | log: &a {level: warn}\n     |      ^"},
 		{"alias_value", sources("log:\n  level: *a", ""), "/u/config.yml:2:10", "aliases are not used in a configuration\n   2 |   level: *a\n     |          ^"},
@@ -228,6 +232,18 @@ func TestErrors(t *testing.T) {
 				t.Errorf("Load (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// The user's file names models, and which of them prompts ask.
+func TestModels(t *testing.T) {
+	l := load(t, sources("model: small\nmodels:\n  small: {provider: script, script: ~/a.jsonl}\n  other: {provider: script, script: /b, log: /c}\n", ""))
+	want := map[string]config.Model{"small": {Provider: "script", Script: "/home/me/a.jsonl"}, "other": {Provider: "script", Script: "/b", Log: "/c"}}
+	if diff := cmp.Diff(want, l.Config.Models); diff != "" || l.Config.Model != "small" {
+		t.Errorf("Load: got model %q, models (-want +got):\n%s", l.Config.Model, diff)
+	}
+	if at := slices.IndexFunc(l.Values, func(v config.Value) bool { return v.Key == "models.small.script" && v.Origin == "/u/config.yml:3" }); at < 0 {
+		t.Errorf("Values: got %v, want one of models.small.script", l.Values)
 	}
 }
 

@@ -48,6 +48,8 @@ func (f *file) entry(path string, v *strictyaml.Value) {
 	k, isKey := f.loader.key(path)
 	isSection := len(f.loader.names(path+".", layerUser)) > 0
 	switch {
+	case path == modelsKey:
+		f.models(v)
 	case !isKey && !isSection:
 		f.unknown(path, v)
 	case f.layer == layerProject && !k.project && len(f.loader.names(path+".", layerProject)) == 0:
@@ -59,9 +61,12 @@ func (f *file) entry(path string, v *strictyaml.Value) {
 	case f.loader.set[path].layer == f.layer: // The key may stand once as log.level and once below log.
 		f.Fail(v.KeyAt, "remove one of the two", "%s is set twice", path)
 	default:
-		f.loader.put(k, f.value(k, v), fmt.Sprintf("%s:%d", f.Name, v.KeyAt.Line), f.layer)
+		f.loader.put(k, f.value(k, v), f.origin(v), f.layer)
 	}
 }
+
+// origin names the place of a setting.
+func (f *file) origin(v *strictyaml.Value) string { return fmt.Sprintf("%s:%d", f.Name, v.KeyAt.Line) }
 
 func (f *file) unknown(path string, v *strictyaml.Value) {
 	at := strings.LastIndexByte(path, '.') + 1
@@ -82,6 +87,9 @@ func (l *loader) names(prefix string, in layer) []string {
 		if ok && (in != layerProject || k.project) && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
+	}
+	if prefix == "" && in != layerProject {
+		names = append(names, modelsKey)
 	}
 	return names
 }
@@ -112,7 +120,7 @@ func (f *file) value(k key, v *strictyaml.Value) parsed {
 func suits(want kind, v *strictyaml.Value) bool {
 	switch v.Kind() {
 	case strictyaml.Text:
-		return slices.Contains([]kind{kindEnum, kindBytes, kindDuration, kindServer, kindListen}, want) || want == kindPath && v.Written() != ""
+		return slices.Contains([]kind{kindEnum, kindBytes, kindDuration, kindServer, kindListen, kindName}, want) || want == kindPath && v.Written() != ""
 	case strictyaml.Bool:
 		return want == kindBool
 	case strictyaml.Int:

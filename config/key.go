@@ -32,6 +32,8 @@ const (
 	kindServer
 	// host:port, or unix: and an absolute path
 	kindListen
+	// the name of a model; it may be empty
+	kindName
 )
 
 // key describes one setting. The layers, the schema and the documentation use this
@@ -108,6 +110,8 @@ func keys() []key {
 			doc: "How many steps of a session may run at once, unless --max-parallel or the plan says so at the start.", set: func(c *Config, v any) { c.MaxParallel = int(v.(int64)) }},
 		{path: "notify", kind: kindPath, doc: "Program that gets a JSON object on standard input when a session needs a person, fails or completes.",
 			set: func(c *Config, v any) { c.Notify = v.(string) }},
+		{path: "model", kind: kindName, flag: "--model",
+			doc: "Name of the model, under models, that prompts ask if they name none.", set: func(c *Config, v any) { c.Model = v.(string) }},
 		{path: "approvals.elicitation", kind: kindEnum, values: []string{"off", "allow"}, def: "off",
 			doc: "Let an MCP server ask for approvals through its client. Such an answer is not proven to come from a person.", set: func(c *Config, v any) { c.Approvals.Elicitation = v == "allow" }},
 		{path: "sandbox", kind: kindEnum, values: []string{"off", "on"}, def: "off", execution: true,
@@ -148,6 +152,8 @@ func (k key) wants() string {
 		return "a URL such as postgres://role@host/database"
 	case kindListen:
 		return "host:port, or unix: and an absolute path"
+	case kindName:
+		return "a name"
 	}
 	return "a list of absolute paths"
 }
@@ -197,6 +203,11 @@ func (k key) parse(text, home string) (parsed, error) {
 		return parsed{p, p}, nil
 	case kindServer:
 		return k.parseServer(text)
+	case kindName:
+		if text != "" && !session.ValidName(text) {
+			return parsed{}, wrong
+		}
+		return parsed{text, text}, nil
 	case kindListen:
 		if !listenable(text) {
 			return parsed{}, wrong

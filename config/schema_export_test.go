@@ -27,11 +27,33 @@ func MakeSchema() []byte {
 		at.Properties[name] = k.schema()
 		at.PropertyOrder = append(at.PropertyOrder, name)
 	}
+	root.Properties[modelsKey] = modelsSchema()
+	root.PropertyOrder = append(root.PropertyOrder, modelsKey)
 	out, err := json.MarshalIndent(root, "", "  ")
 	if err != nil {
 		panic("config: the schema of the key table cannot be encoded: " + err.Error())
 	}
 	return append(out, '\n')
+}
+
+// modelsSchema returns the schema of the models, whose names are the user's.
+func modelsSchema() *jsonschema.Schema {
+	m := object("")
+	m.Required = []string{"provider", "script"}
+	for _, p := range []struct{ name, doc string }{
+		{"provider", "Who answers: script follows a file with one reply a line."}, {"script", "The script."}, {"log", "File that gets each request as a line of JSON."},
+	} {
+		s := &jsonschema.Schema{Type: "string", Description: p.doc, Pattern: `^(/|~/|~$)`}
+		if p.name == "provider" {
+			s.Pattern = ""
+			for _, v := range providers() {
+				s.Enum = append(s.Enum, v)
+			}
+		}
+		m.Properties[p.name], m.PropertyOrder = s, append(m.PropertyOrder, p.name)
+	}
+	return &jsonschema.Schema{Type: "object", Description: "The models by name. Not in a project's file.", AdditionalProperties: m,
+		PropertyNames: &jsonschema.Schema{Pattern: `^[A-Za-z0-9._-]{1,64}$`, Not: &jsonschema.Schema{Enum: []any{".", ".."}}}}
 }
 
 // object returns the schema of a mapping that allows no other keys than its properties.
@@ -65,6 +87,8 @@ func (k key) schema() *jsonschema.Schema {
 		s.Type, s.Pattern = "string", `^(/|~/|~$)`
 	case kindServer:
 		s.Type, s.Pattern = "string", `^$|^postgres(ql)?://`
+	case kindName:
+		s.Type, s.Pattern = "string", `^[A-Za-z0-9._-]{0,64}$`
 	case kindListen:
 		s.Type, s.Pattern = "string", `^(unix:/.+|.+:[0-9]+)$`
 	case kindPaths:

@@ -129,6 +129,9 @@ func (k *book) follow(drafts []session.Draft) {
 		if id != (session.StepID{}) {
 			k.note(s, id)
 		}
+		if id.Op != "" { // the step may be a conversation
+			k.note(s, id.Of())
+		}
 		k.mu.Lock()
 		for _, f := range files {
 			if k.files != nil {
@@ -157,6 +160,14 @@ func about(d session.Draft) (id session.StepID, files []session.FileState) {
 	case session.ApprovalDeniedData:
 		return data.StepID, nil
 	case session.ChangesHeldData:
+		return data.Of(), nil
+	case session.MessageAddedData:
+		return data.Of(), nil
+	case session.ModelAskedData:
+		return data.Of(), nil
+	case session.ModelAnsweredData:
+		return data.Of(), nil
+	case session.ModelFailedData:
 		return data.Of(), nil
 	case session.ChangesAcceptedData:
 		return session.StepID{}, data.Files
@@ -281,6 +292,12 @@ func (k *book) committed(n *entry) error {
 		}
 	}
 	b.spent = nil
+	for _, key := range b.received {
+		if err := k.e.Replies.Forget(key); err != nil {
+			return err
+		}
+	}
+	b.received = nil
 	return nil
 }
 

@@ -21,6 +21,10 @@ type branch struct {
 	onCommit []session.Notice
 	// keys whose raw output is removed once the receipt is durable
 	spent []string
+	// keys of replies whose files are removed once the receipt is durable
+	received []string
+	// call of a model that is carried out; nil for none
+	calling *session.Item
 	// jobs whose last receipt is pending
 	over []job
 	// the key for which Policy may answer; empty for none
@@ -76,6 +80,8 @@ func (b *branch) step(ctx context.Context, it *session.Item) error {
 		return b.run(ctx, it, step)
 	case session.KindApprove:
 		return b.approve(ctx, it, step)
+	case session.KindPrompt:
+		return b.prompt(ctx, it, step)
 	default:
 		return b.change(ctx, it, step)
 	}

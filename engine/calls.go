@@ -113,18 +113,27 @@ func (c *Calls) giveUp(b *branch, id session.StepID) {
 
 // refusal turns an error that belongs to the call into its receipt.
 func (b *branch) refusal(it *session.Item, err error) error {
-	var f *failure
-	switch {
-	case errors.As(err, &f):
-	case errors.Is(err, session.ErrFileChanged) || errors.Is(err, session.ErrEnvironment):
-		f = &failure{code: session.CodeOf(err), message: err.Error()}
-	default:
+	f := ofCall(err)
+	if f == nil {
 		return err
 	}
 	if b.book.step(it.ID).Status != session.InProgress { // it has no intent
 		return &session.Error{Code: f.code, Message: f.message + "; nothing was changed"}
 	}
 	b.fail(it, f)
+	return nil
+}
+
+// ofCall returns the failure of a call. It returns nil for an error that does not belong
+// to the call, and for no error.
+func ofCall(err error) *failure {
+	var f *failure
+	switch {
+	case errors.As(err, &f):
+		return f
+	case errors.Is(err, session.ErrFileChanged) || errors.Is(err, session.ErrEnvironment):
+		return &failure{code: session.CodeOf(err), message: err.Error()}
+	}
 	return nil
 }
 

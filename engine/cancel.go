@@ -26,8 +26,17 @@ func (e *Engine) Cancel(ctx context.Context, next session.Continuation, request 
 func (b *branch) cancelled(ctx context.Context, r session.Request) (*stop, error) {
 	b.crew.collect(b)
 	err := b.commit(ctx)
+	var calls []session.Item
+	for i := range b.next.Items {
+		calls = append(calls, b.next.Items[i].Calls...)
+	}
+	for _, o := range b.crew.branches {
+		if o.calling != nil && !slices.ContainsFunc(calls, func(it session.Item) bool { return it.ID == o.calling.ID }) {
+			calls = append(calls, *o.calling)
+		}
+	}
 	if err == nil {
-		err = b.cancel(ctx, r)
+		err = b.cancel(ctx, r, calls...)
 	}
 	if err != nil {
 		return nil, err

@@ -459,7 +459,8 @@ func (c *crew) collect(b *branch) {
 			continue
 		}
 		b.pending, b.onCommit, b.spent = append(b.pending, o.pending...), append(b.onCommit, o.onCommit...), append(b.spent, o.spent...)
-		o.pending, o.onCommit, o.spent = nil, nil, nil
+		b.received = append(b.received, o.received...)
+		o.pending, o.onCommit, o.spent, o.received = nil, nil, nil, nil
 	}
 }
 

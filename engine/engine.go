@@ -61,6 +61,8 @@ type Engine struct {
 	// commands that already run when the session is resumed.
 	MaxParallel int
 
+	Prompting
+
 	// Snapshot stores the manifest of the workspace and returns its blob and the git
 	// state. status returns the status of a step. A nil Snapshot stores none.
 	Snapshot func(ctx context.Context, status func(session.StepID) session.Status) (manifest, git string, err error)
@@ -98,6 +100,8 @@ type Engine struct {
 	looking sync.Mutex
 	// watches the protected paths while commands of an agent run
 	guard *guard
+	// a limit stopped the session before
+	limited bool
 }
 
 // Policy holds decisions that a person or the configuration made in advance.
@@ -127,6 +131,11 @@ func (e *Engine) Execute(ctx context.Context, next session.Continuation, begin .
 	e.begins(next, begin)
 	b := e.newBranch()
 	b.spent = e.unforgotten()
+	for i := range next.Items {
+		if err := b.expect(ctx, next.Items[i].Calls); err != nil {
+			return session.Result{}, err
+		}
+	}
 	halt, err := e.crew.run(ctx, b)
 	if err == nil && halt == nil {
 		err = b.afterLast(ctx)
@@ -160,6 +169,7 @@ func (e *Engine) begins(next session.Continuation, begin []session.Draft) {
 		}
 	}
 	e.visible = &visible{by: session.NewVisibility(e.Plan)}
+	e.limited = s.Reason == session.ReasonMaxTurns
 	e.persons = make(chan struct{}, 1)
 	e.book = newBook(e, begin)
 	e.crew = newCrew(e)

@@ -67,10 +67,10 @@ func (e *Engine) exclusive(it *session.Item) bool {
 
 // admit waits until no other step has an intent on the step's paths or has the workspace
 // alone. It commits pending drafts before it waits, so that no two branches wait for each
-// other. A gate does nothing in the workspace. A command that already runs is admitted at
-// once.
+// other. A gate does nothing in the workspace, and a prompt works there only by its
+// calls. A command that already runs is admitted at once.
 func (c *crew) admit(ctx context.Context, b *branch, it *session.Item) error {
-	if it.Kind == session.KindApprove {
+	if !it.Of(c.e.Plan).InWorkspace() {
 		return nil
 	}
 	paths, alone := c.e.named(it), c.e.exclusive(it)

@@ -219,3 +219,71 @@ type Answer struct {
 	// Reason of a denial.
 	Reason string
 }
+
+// Model is a model that a prompt step asks. The providers implement it.
+type Model interface {
+	// Setup describes the model.
+	Setup() session.ModelSetup
+
+	// Ask sends a request and writes the bytes of the reply to into as they arrive. It
+	// returns when the reply has ended, or the cause of ctx if that ends first. An error
+	// has the code ErrModel unless into failed.
+	Ask(ctx context.Context, r session.ModelRequest, into io.Writer) error
+
+	// Reply reads the bytes of a reply, or of a part of one. Equal bytes give equal
+	// replies.
+	Reply(raw []byte) (session.Reply, error)
+}
+
+// Replies keeps the bytes of replies in files, as they arrive.
+type Replies interface {
+	Create(key string) (io.WriteCloser, error)
+	// Read returns the bytes that arrived; none if there is no file.
+	Read(key string) ([]byte, error)
+	Forget(key string) error
+}
+
+// Conversation is what a prompt step has said and done so far. *agent.Conversation
+// implements it. Equal events give equal results.
+type Conversation interface {
+	// Add takes the next event of the session. read reads the content that it names.
+	Add(e session.Event, read func(session.BlobRef) ([]byte, error)) error
+
+	// Last returns the last whole reply, and which of its calls have an outcome. The
+	// reply is nil if the model is to be asked.
+	Last() (reply *session.Reply, done map[int]bool)
+
+	// Next decides about a reply.
+	Next(reply session.Reply, done map[int]bool) session.Decision
+
+	// Work returns the work of a call, or an error if it cannot be carried out.
+	Work(call session.ModelCall) (session.CallWork, error)
+
+	// Request returns the request to the model.
+	Request() session.ModelRequest
+
+	// Version is that of the code that makes messages of events.
+	Version() int
+
+	// Refusal, Resumed and More return messages that acode adds.
+	Refusal(err error) string
+	Resumed(changed []session.ChangedFile, cut bool) string
+	More() string
+}
+
+// Prompting is what prompt steps need. An engine without prompt steps leaves it empty.
+type Prompting struct {
+	// Models returns the model of a name in the configuration.
+	Models func(name string) (Model, error)
+	// Converse returns an empty conversation of a step whose model has these powers.
+	Converse func(step session.StepID, powers []string, decode func([]byte) (session.Reply, error)) Conversation
+	// Reads carries out a call that only reads. It returns what the model gets.
+	Reads   func(context.Context, session.CallWork) (text string, files []session.FileState, err error)
+	Replies Replies
+	// Unmask puts secrets in the place of their masks in a change of a model.
+	Unmask func(context.Context, session.Change) (session.Change, error)
+	// Confined is the confinement of the commands of models.
+	Confined session.Confinement
+	// Changed are the files that others changed since the session stopped.
+	Changed []session.ChangedFile
+}

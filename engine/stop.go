@@ -73,9 +73,10 @@ func interrupted(sig Interrupted) *stop {
 }
 
 // drains reports whether s ends the session, with all its branches at their next
-// boundary. A stop that only waits for a person stops its own task.
+// boundary. A stop that only waits for a person or a model stops its own task.
 func (s *stop) drains() bool {
-	return s.to == session.Failed || s.to == session.Paused && s.reason != session.ReasonUncertain && s.reason != session.ReasonApproval
+	return s.to == session.Failed || s.to == session.Paused && !slices.Contains([]session.Reason{
+		session.ReasonUncertain, session.ReasonApproval, session.ReasonProvider, session.ReasonMaxTurns}, s.reason)
 }
 
 // weight orders the stops of several branches. The stop with the least weight ends the

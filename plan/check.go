@@ -101,6 +101,9 @@ func (l *linter) run() []Warning {
 // references warns about each ${NAME} that would not be replaced.
 func (l *linter) references(id session.StepID, task, step int, s *session.Step) {
 	names := session.References(s.Approve)
+	if s.Prompt != nil {
+		names = session.References(s.Prompt.Text)
+	}
 	for _, c := range s.Changes {
 		names = slices.Concat(names, session.References(c.Content), session.References(c.New))
 	}

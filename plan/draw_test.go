@@ -54,7 +54,7 @@ func drawPath(t *rapid.T) string {
 }
 
 func drawStep(t *rapid.T, id string) session.Step {
-	s := session.Step{ID: id, Name: drawLine(t), Kind: rapid.SampledFrom([]session.Kind{"read", "search", "write", "edit", "delete", "move", "changes", "run", "approve"}).Draw(t, "kind")}
+	s := session.Step{ID: id, Name: drawLine(t), Kind: rapid.SampledFrom([]session.Kind{"read", "search", "write", "edit", "delete", "move", "changes", "run", "approve", "prompt"}).Draw(t, "kind")}
 	switch s.Kind {
 	case session.KindRead:
 		s.Read = &session.Read{Path: strings.NewReplacer("[", "", `\`, "").Replace(drawPath(t))}
@@ -64,6 +64,9 @@ func drawStep(t *rapid.T, id string) session.Step {
 		s.Run = drawRun(t)
 	case session.KindApprove:
 		s.Approve = "Really? " + drawLine(t)
+	case session.KindPrompt:
+		s.Prompt = &session.Prompt{Text: "Fix " + drawLine(t), Model: rapid.SampledFrom([]string{"", "small"}).Draw(t, "model"), MaxTurns: rapid.IntRange(1, 100).Draw(t, "turns"),
+			Tools: rapid.SampledFrom([][]string{nil, {"files"}, {"commands", "files"}}).Draw(t, "tools")}
 	case session.KindChanges:
 		for range rapid.IntRange(1, 3).Draw(t, "changes") {
 			s.Changes = append(s.Changes, drawChange(t, rapid.SampledFrom([]session.Kind{"write", "edit", "delete", "move"}).Draw(t, "op")))
@@ -178,6 +181,14 @@ func writtenStep(s session.Step) object {
 		o["search"] = object{"pattern": s.Search.Pattern, "path": s.Search.Path}
 	case session.KindApprove:
 		o["approve"] = s.Approve
+	case session.KindPrompt:
+		o["prompt"], o["max_turns"] = s.Prompt.Text, s.Prompt.MaxTurns
+		if s.Prompt.Model != "" {
+			o["model"] = s.Prompt.Model
+		}
+		if s.Prompt.Tools != nil {
+			o["tools"] = s.Prompt.Tools
+		}
 	case session.KindRun:
 		writtenRun(o, s.Run)
 	case session.KindChanges:

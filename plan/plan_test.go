@@ -91,6 +91,7 @@ func TestParseEveryKind(t *testing.T) {
 			}},
 			{ID: "2", Kind: session.KindRun, Run: &session.Run{Argv: []string{"echo", "a b", ""}, Dir: "sub/dir", Exclusive: true, TTY: true}},
 			{ID: "gate", Kind: session.KindApprove, Approve: "Deploy to production?"},
+			{ID: "think", Kind: session.KindPrompt, Prompt: &session.Prompt{Text: "Fix the test", Tools: []string{"files", "commands"}, Model: "small", MaxTurns: 20, Capture: "ANSWER"}},
 		}},
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -11,11 +11,13 @@ import (
 	"github.com/acode-dev/acode/strictyaml"
 )
 
-// The keys of a step. The keys of runKeys are valid only beside "run".
+// The keys of a step. The keys of runKeys are valid only beside "run", and those of
+// promptKeys only beside "prompt". Both may have a capture.
 var (
-	kindKeys    = []string{"read", "search", "write", "edit", "delete", "move", "changes", "run", "approve"}
+	kindKeys    = []string{"read", "search", "write", "edit", "delete", "move", "changes", "run", "approve", "prompt"}
+	promptKeys  = []string{"tools", "model", "max_turns"}
 	runKeys     = []string{"shell", "dir", "env", "timeout", "capture", "check", "on_interrupt", "durable", "exclusive", "tty"}
-	stepKeys    = append(append([]string{"id", "name"}, kindKeys...), runKeys...)
+	stepKeys    = slices.Concat([]string{"id", "name"}, kindKeys, runKeys, promptKeys)
 	changeKinds = []string{"write", "edit", "delete", "move"}
 )
 
@@ -40,18 +42,63 @@ func (d *decoder) step(n *strictyaml.Value, ids *names, i int, above defaults) s
 		return s
 	}
 	s.Kind = session.Kind(f.Key)
-	if s.Kind == session.KindRun {
+	d.fitting(o, f.Key)
+	switch s.Kind {
+	case session.KindRun:
 		s.Run = d.run(o, f)
 		above.fill(d, s.Run, o)
-		return s
+	case session.KindPrompt:
+		s.Prompt = d.prompt(o, f)
+	default:
+		d.effect(&s, f)
 	}
-	for _, key := range runKeys {
-		if other := o.Get(key); other != nil {
-			d.Fail(other.KeyAt, "", "%q goes with run only; this step has %q", key, f.Key)
+	return s
+}
+
+// fitting refuses keys that do not go with the kind of a step.
+func (d *decoder) fitting(o *strictyaml.Object, kind string) {
+	for _, key := range slices.Concat(runKeys, promptKeys) {
+		goes := "run"
+		switch {
+		case slices.Contains(promptKeys, key):
+			goes = "prompt"
+		case key == "capture":
+			goes = "run or prompt"
+		}
+		if other := o.Get(key); other != nil && !slices.Contains(strings.Fields(goes), kind) {
+			d.Fail(other.KeyAt, "", "%q goes with %s only; this step has %q", key, goes, kind)
 		}
 	}
-	d.effect(&s, f)
-	return s
+}
+
+// maxTurns is the greatest valid value of max_turns.
+const maxTurns = 10_000
+
+func (d *decoder) prompt(o *strictyaml.Object, f *strictyaml.Value) *session.Prompt {
+	p := &session.Prompt{MaxTurns: session.DefaultMaxTurns, Capture: d.capture(o)}
+	if p.Text = d.Shown(f, true); strings.TrimSpace(p.Text) == "" {
+		d.Fail(f.At, "", `"prompt" says what a model is to do; it must not be empty`)
+	}
+	if t := o.Get("tools"); t != nil {
+		for _, n := range d.List(t, "tools", "a name") {
+			if name := d.OneOf(n, "files", "commands"); !slices.Contains(p.Tools, name) {
+				p.Tools = append(p.Tools, name)
+			}
+		}
+	}
+	if m := o.Get("model"); m != nil {
+		if p.Model = d.Text(m); !session.ValidName(p.Model) {
+			d.Fail(m.At, "", "%q is not a name of a model: 1 to 64 letters, digits, dots, underscores and hyphens", p.Model)
+		}
+	}
+	if n := o.Get("max_turns"); n != nil {
+		turns, ok := number(n)
+		if !ok || turns < 1 || turns > maxTurns {
+			d.Fail(n.At, "", `"max_turns" is a whole number from 1 to %d, not %s`, maxTurns, n.Describe())
+		}
+		p.MaxTurns = int(turns)
+	}
+	return p
 }
 
 // kind returns the only key of o that is in kinds.

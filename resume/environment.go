@@ -227,7 +227,7 @@ type span struct{ from, to int64 }
 // caused a difference. If the end of a command is unknown, its last sign of life counts
 // as its end.
 func (r *Resumer) openCommands(ctx context.Context, s *session.Session, seen map[session.StepID]Seen) (open []span, err error) {
-	for id, st := range s.Steps {
+	for id, st := range r.attempts(s) {
 		rec := seen[id].Record
 		switch st.Status {
 		case session.InProgress:

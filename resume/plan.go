@@ -169,6 +169,8 @@ func inProgress(it *session.Item, step *session.Step, seen Seen, c Choices) {
 		it.Action, it.Why = session.ActionRetry, "reads are simply repeated"
 	case session.KindApprove:
 		it.Action, it.Why = session.ActionProceed, "the gate was open"
+	case session.KindPrompt:
+		it.Action, it.Why = session.ActionProceed, "the conversation continues"
 	case session.KindCalls:
 		it.Action, it.Why = session.ActionProceed, "it waits for its agent"
 	case session.KindRun:

@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"strings"
 	"time"
@@ -157,10 +158,11 @@ func Allowed(s *session.Session) error {
 		Next: session.Then("start a new session", session.MoveRun, "")}
 }
 
-// observe inspects the steps in progress. It changes nothing.
+// observe inspects the steps in progress, and the calls of a model in progress. It
+// changes nothing.
 func (r *Resumer) observe(ctx context.Context, s *session.Session) (map[session.StepID]Seen, error) {
 	seen := map[session.StepID]Seen{}
-	for id, st := range s.Steps {
+	for id, st := range r.attempts(s) {
 		if st.Status != session.InProgress {
 			continue
 		}
@@ -177,6 +179,26 @@ func (r *Resumer) observe(ctx context.Context, s *session.Session) (map[session.
 		}
 	}
 	return seen, nil
+}
+
+// attempts returns the steps of s, and the calls of a model. An outside agent is told
+// about its own calls.
+func (r *Resumer) attempts(s *session.Session) iter.Seq2[session.StepID, *session.StepState] {
+	return func(yield func(session.StepID, *session.StepState) bool) {
+		for id, st := range s.Steps {
+			if !yield(id, st) {
+				return
+			}
+		}
+		if r.Plan.Agent != nil {
+			return
+		}
+		for id, st := range s.Ops {
+			if !yield(id, st) {
+				return
+			}
+		}
+	}
 }
 
 // observed inspects the attempt that d began.

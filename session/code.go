@@ -99,6 +99,8 @@ const (
 	ErrModel Code = "ACODE-MODEL-001"
 	// a limit of a person is reached
 	ErrLimit Code = "ACODE-LIMIT-001"
+	// a model gave up
+	ErrGaveUp Code = "ACODE-STEP-006"
 	// approval is needed and no one can be asked
 	ErrApproval Code = "ACODE-APPROVAL-001"
 	// approval was denied

@@ -45,9 +45,12 @@ type Item struct {
 	// Why is one sentence for the log and the person.
 	Why string
 
-	// Call and Work are set for a call of an outside agent. Work is not part of the plan.
+	// Call and Work are set for a call of an agent or a model. Work is not part of the
+	// plan.
 	Call *Call
 	Work *Step
+	// Calls are the calls of a prompt step that were in progress.
+	Calls []Item
 }
 
 // Of returns the step of p that it carries out.

@@ -346,3 +346,32 @@ func newTalk(before *Talk) *Talk {
 	}
 	return &Talk{Turn: before.Turn, Base: before.Turn, Usage: before.Usage}
 }
+
+// Decision is what a conversation does with a reply: it carries out calls, and then ends
+// or asks again.
+type Decision struct {
+	// Calls have no outcome yet.
+	Calls []ModelCall
+	// Refused has the reasons against calls, by their numbers.
+	Refused map[int]string
+	// End is nil if the model is asked again.
+	End *Ending
+}
+
+// Ending is the end of a prompt step.
+type Ending struct {
+	// GaveUp says that the model could not do its task.
+	GaveUp bool
+	// Text is the answer, or the reason for giving up.
+	Text string
+}
+
+// CallWork is the work of a call of a model in acode's terms.
+type CallWork struct {
+	Tool string
+	// Arguments is a canonical encoding, with the defaults filled in.
+	Arguments string
+	Step      Step
+	// Reads says that the call changes nothing.
+	Reads bool
+}

@@ -81,8 +81,13 @@ func joined(gs []group, g group, fits func(group) bool) []group {
 	return append(gs, g)
 }
 
-// place returns the place of an item: "Task 2, Step 3".
-func place(it session.Item) string { return fmt.Sprintf("Task %d, Step %d", it.Task, it.Step) }
+// place returns the place of an item: "Task 2, Step 3", or the name of a call.
+func place(it session.Item) string {
+	if it.ID.Op != "" {
+		return it.ID.String()
+	}
+	return fmt.Sprintf("Task %d, Step %d", it.Task, it.Step)
+}
 
 // name returns an item for a progress line: "Task 2, Step 3: Add email validator".
 func name(it session.Item) string {

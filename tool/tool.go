@@ -325,3 +325,12 @@ func Names(all []Tool) []string {
 	}
 	return out
 }
+
+// JSONSchema returns Schema as text.
+func (t Tool) JSONSchema() string {
+	out, err := json.Marshal(t.Schema())
+	if err != nil {
+		panic(err) // a schema has texts, numbers and lists
+	}
+	return string(out)
+}

@@ -1,5 +1,5 @@
 // Package agent implements the command line of acode-agent, the program that serves
-// agents.
+// agents and asks models.
 package agent
 
 import (
@@ -14,7 +14,8 @@ import (
 func Main(ctx context.Context, args []string) int {
 	return cli.Run(ctx, args, func(i *cli.Invocation) []*cobra.Command {
 		p := &program{Invocation: i}
-		return []*cobra.Command{p.mcpCommand(), p.installCommand(), p.uninstallCommand()}
+		i.Models = model
+		return append(i.Executing(), p.mcpCommand(), p.installCommand(), p.uninstallCommand())
 	})
 }
 

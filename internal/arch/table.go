@@ -24,6 +24,7 @@ func Packages() map[string][]string {
 		// Use cases declare small interfaces and import no adapter.
 		"engine": {"session", "redact"},
 		"resume": {"session", "redact"},
+		"agent":  {"session", "tool"},
 		"outbox": {"session", "redact"},
 
 		// Adapters implement those interfaces. They import neither use cases nor one
@@ -44,7 +45,7 @@ func Packages() map[string][]string {
 		// app wires use cases to adapters for every door. It does not import outbox and
 		// remote: programs that link app then start quickly, without PostgreSQL's driver
 		// and metrics.
-		"app": {"session", "redact", "shell", "config", "engine", "resume", "local", "lock", "workspace", "provider/command", "sandbox"},
+		"app": {"session", "redact", "shell", "config", "engine", "resume", "agent", "local", "lock", "workspace", "provider/command", "sandbox"},
 
 		// Doors, and the package that writes their answers, import neither use cases nor
 		// adapters.
@@ -57,10 +58,11 @@ func Packages() map[string][]string {
 		"cli/sync": {"app", "cli", "session", "local", "outbox", "remote", "terminal"},
 
 		// The commands of acode-agent, and the configuration files of agents.
-		"cli/agent":   {"app", "cli", "cli/install", "mcp", "plan", "session", "terminal"},
+		"cli/agent":   {"app", "cli", "cli/install", "config", "mcp", "plan", "provider/script", "session", "terminal"},
 		"cli/install": {"session"},
 
-		// A model that follows a script, for tests of agents.
+		// A model that follows a script, and a server of one for tests of agents.
+		"provider/script":        {"session"},
 		"provider/script/server": {},
 
 		// Programs: main functions.

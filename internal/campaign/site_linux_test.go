@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// acodePath is the tested program. TestMain builds it.
+// acodePath is the tested program. TestMain builds it, and the programs beside it.
 var acodePath string
 
 func TestMain(m *testing.M) {
@@ -34,7 +34,7 @@ func buildAndRun(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	acodePath = filepath.Join(dir, "acode")
-	if out, err := exec.Command("go", "build", "-o", acodePath, "../../cmd/acode").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", dir+"/", "../../cmd/acode", "../../cmd/acode-agent").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build acode: %v: %s\n", err, out)
 		return 1
 	}

@@ -1,0 +1,148 @@
+// Package agent decides how a conversation with a model continues, and tells the model
+// the outcomes of its calls. It is pure: equal events give equal messages and equal
+// decisions (FR-036).
+package agent
+
+import (
+	"slices"
+
+	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/tool"
+)
+
+// Render is the version of the words that this package makes of events.
+const Render = 1
+
+// Conversation holds the messages of a prompt step. It begins empty; Add takes its events
+// in their order.
+type Conversation struct {
+	Step session.StepID
+	// Powers are those of the model.
+	Powers []string
+	// Workspace is an absolute path.
+	Workspace string
+	// Decode reads the bytes of a reply.
+	Decode func([]byte) (session.Reply, error)
+
+	messages []session.Message
+	// last whole reply, and the calls of it that have an outcome
+	reply *session.Reply
+	done  map[int]bool
+	// index of the result of the first call of reply
+	results int
+}
+
+// Add takes the next event of the session. It ignores the events of other steps. read
+// reads the content that an event names.
+func (c *Conversation) Add(e session.Event, read func(session.BlobRef) ([]byte, error)) (err error) {
+	r := reader{read: read}
+	switch e.Type {
+	case session.MessageAdded:
+		var d session.MessageAddedData
+		if err = e.Decode(&d); err == nil && d.Of() == c.Step {
+			c.added(d)
+		}
+	case session.ModelAnswered:
+		var d session.ModelAnsweredData
+		if err = e.Decode(&d); err == nil && d.Of() == c.Step {
+			err = c.answered(d, &r)
+		}
+	case session.ModelFailed:
+		var d session.ModelFailedData
+		if err = e.Decode(&d); err == nil && d.Of() == c.Step {
+			err = c.failed(d, &r)
+		}
+	case session.OperationCompleted:
+		var d session.OperationCompletedData
+		if err = e.Decode(&d); err == nil && d.Of() == c.Step {
+			c.result(d.StepID, completed(d, &r), false)
+		}
+	case session.OperationFailed:
+		var d session.OperationFailedData
+		if err = e.Decode(&d); err == nil && d.Of() == c.Step {
+			c.result(d.StepID, failed(d, &r), true)
+		}
+	case session.OperationUnknown:
+		var d session.OperationUnknownData
+		if err = e.Decode(&d); err == nil && d.Of() == c.Step {
+			c.result(d.StepID, unknown(d, &r), true)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return r.err
+}
+
+func (c *Conversation) added(d session.MessageAddedData) {
+	if d.Kind == session.MessageRefused {
+		c.result(d.StepID, d.Text, true)
+		return
+	}
+	c.messages = append(c.messages, session.Message{Role: session.RoleUser, Text: d.Text})
+}
+
+// answered adds a reply, and keeps the places of the results behind it.
+func (c *Conversation) answered(d session.ModelAnsweredData, r *reader) error {
+	reply, err := c.Decode(r.blob(d.Reply))
+	if err != nil || r.err != nil {
+		return err
+	}
+	c.messages = append(c.messages, session.Message{Role: session.RoleModel, Text: reply.Text, Calls: reply.Calls})
+	c.reply, c.done, c.results = &reply, map[int]bool{}, len(c.messages)
+	for _, call := range reply.Calls {
+		c.messages = append(c.messages, session.Message{Role: session.RoleTool, Call: call.ID})
+	}
+	return nil
+}
+
+// failed adds the part of a reply that arrived, as the model's own unfinished words.
+// Calls of it do not count.
+func (c *Conversation) failed(d session.ModelFailedData, r *reader) error {
+	c.reply, c.done = nil, nil
+	if d.Part.Hash == "" {
+		return nil
+	}
+	part, err := c.Decode(r.blob(d.Part))
+	if err == nil && part.Text != "" {
+		c.messages = append(c.messages, session.Message{Role: session.RoleModel, Text: part.Text, Cut: true})
+	}
+	return err
+}
+
+// result fills the place of the result of a call of the last reply.
+func (c *Conversation) result(id session.StepID, text string, failed bool) {
+	_, n, ok := session.TurnCall(id.Op)
+	if !ok || c.reply == nil || n > len(c.reply.Calls) {
+		return
+	}
+	m := &c.messages[c.results+n-1]
+	m.Text, m.Failed, c.done[n] = text, failed, true
+}
+
+// Version implements engine.Conversation.
+func (c *Conversation) Version() int { return Render }
+
+// Last returns the last whole reply, and which of its calls have an outcome. The reply is
+// nil if the model is to be asked.
+func (c *Conversation) Last() (reply *session.Reply, done map[int]bool) { return c.reply, c.done }
+
+// Request returns the request to the model.
+func (c *Conversation) Request() session.ModelRequest {
+	return session.ModelRequest{System: system(c.Workspace), Messages: slices.Clone(c.messages), Tools: c.offers()}
+}
+
+// offers returns the tools that the model may use.
+func (c *Conversation) offers() (out []session.ModelTool) {
+	for _, t := range c.tools() {
+		out = append(out, session.ModelTool{Name: t.Name, About: t.About, Schema: t.JSONSchema()})
+	}
+	return out
+}
+
+// tools returns the tools that the model may use, in the order in which they are offered.
+func (c *Conversation) tools() []tool.Tool {
+	return append(slices.DeleteFunc(tool.Work(), func(t tool.Tool) bool {
+		return t.Needs != "" && !slices.Contains(c.Powers, string(t.Needs))
+	}), finish())
+}

@@ -1,0 +1,139 @@
+package agent
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// system tells the model where it works.
+func system(workspace string) string {
+	return "You work with the tools of acode in the directory " + workspace + ". acode records each call before it is carried out, and its result before you see it.\n" +
+		"- A result that begins with OUTCOME UNKNOWN belongs to a call whose end no one saw. It may have had its effect, in whole or in part. Look before you repeat it.\n" +
+		"- A result that begins with NOT CARRIED OUT belongs to a call that changed nothing.\n" +
+		"- Secrets in files and outputs are masked with asterisks.\n" +
+		"- When the task is done, answer without a call, or call finish."
+}
+
+// reader reads content that events name. After an error it reads nothing.
+type reader struct {
+	read func(session.BlobRef) ([]byte, error)
+	err  error
+}
+
+func (r *reader) blob(ref session.BlobRef) []byte {
+	if r.err != nil || ref.Hash == "" {
+		return nil
+	}
+	var content []byte
+	content, r.err = r.read(ref)
+	return content
+}
+
+func (r *reader) output(o session.Output) string {
+	if o.Blob.Hash != "" {
+		return string(r.blob(o.Blob))
+	}
+	return o.Text
+}
+
+// completed is the result of a call that succeeded.
+func completed(d session.OperationCompletedData, r *reader) string {
+	switch {
+	case d.Command != nil:
+		return command(*d.Command, r) + late(d.EndedUS) + held(d.Held)
+	case d.Matches != nil:
+		return r.output(*d.Matches)
+	}
+	return "Done."
+}
+
+// failed is the result of a call that failed.
+func failed(d session.OperationFailedData, r *reader) string {
+	if d.Command != nil {
+		return command(*d.Command, r) + late(d.EndedUS) + held(d.Held)
+	}
+	return fmt.Sprintf("FAILED: %s (%s)", d.Message, d.Code)
+}
+
+// unknown is the result of a call whose outcome is unknown.
+func unknown(d session.OperationUnknownData, r *reader) string {
+	text := "OUTCOME UNKNOWN: " + d.Why + "\nIt may have had its effect, in whole or in part. Look at the files and the output before you repeat it."
+	if d.Command == nil {
+		return text + held(d.Held)
+	}
+	if out := r.output(d.Command.Stdout) + r.output(d.Command.Stderr); out != "" {
+		text += "\nIts output so far:\n" + out
+	}
+	return text + left(*d.Command) + held(d.Held)
+}
+
+// command says how a command ended, with its output.
+func command(c session.CommandResult, r *reader) string {
+	return fmt.Sprintf("%s after %s.\n%s%s%s", ended(c), time.Duration(c.DurationUS*1000).Round(time.Millisecond), r.output(c.Stdout), r.output(c.Stderr), left(c))
+}
+
+func ended(c session.CommandResult) string {
+	switch {
+	case c.StartError != "":
+		return "The command could not start: " + c.StartError + ":"
+	case c.TimedOut:
+		return "TIMED OUT: the command was ended"
+	case c.Cancelled:
+		return "STOPPED: a person ended the command"
+	case c.Signal != "":
+		return "Ended by " + c.Signal
+	}
+	return fmt.Sprintf("Exit status %d", c.Exit)
+}
+
+func left(c session.CommandResult) string {
+	if len(c.Left) == 0 {
+		return ""
+	}
+	return "\nProcesses that still run: " + strings.Join(c.Left, "; ")
+}
+
+// late says when a command ended while acode did not run.
+func late(us int64) string {
+	if us == 0 {
+		return ""
+	}
+	return "\n(acode did not run when the command ended, at " + time.UnixMicro(us).UTC().Format(time.RFC3339) + ". This is the recorded result.)"
+}
+
+// held says which changes wait for a person.
+func held(all []session.HeldChange) string {
+	if len(all) == 0 {
+		return ""
+	}
+	var names []string
+	for _, h := range all {
+		names = append(names, h.Path+" ("+h.Change+")")
+	}
+	return "\nHELD: other programs execute or trust these paths, so your changes of them wait for a person: " + strings.Join(names, ", ") + ". Do not make them again."
+}
+
+// Resumed is the message after acode did not run for a while. changed are the files of
+// the session that others changed. cut says that a reply was not received to its end.
+func (c *Conversation) Resumed(changed []session.ChangedFile, cut bool) string {
+	text := "acode was stopped and has continued this conversation. Every result above is what truly happened; nothing was repeated."
+	if cut {
+		text += " Your last reply was cut off, and no call of it was carried out."
+	}
+	if len(changed) == 0 {
+		return text + " No file of the conversation has changed meanwhile."
+	}
+	var names []string
+	for _, f := range changed {
+		names = append(names, f.Path+" ("+f.Kind+")")
+	}
+	return text + " These files have changed meanwhile, not by you: " + strings.Join(names, ", ") + "."
+}
+
+// More is the message that allows more turns.
+func (c *Conversation) More() string {
+	return "Continue from where you left off. The task was interrupted due to max_turns limit."
+}

@@ -1,0 +1,169 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/acode-dev/acode/agent"
+	"github.com/acode-dev/acode/config"
+	"github.com/acode-dev/acode/engine"
+	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/workspace"
+)
+
+// Model is a model that prompt steps ask.
+type Model = engine.Model
+
+// ErrNeedsModels is the error of a session whose remaining steps ask a model, in a
+// program that links none. Nothing was changed. The Outcome has the session.
+var ErrNeedsModels = errors.New("the steps ask a model, which this program cannot")
+
+// Asks reports whether steps of p that are not completed ask a model. A nil sess means
+// that none is completed.
+func Asks(p *session.Plan, sess *session.Session) bool {
+	for id, step := range p.All() {
+		if step.Kind == session.KindPrompt && (sess == nil || sess.Status(id) != session.StepDone) {
+			return true
+		}
+	}
+	return false
+}
+
+// fillModels returns a copy of p in which every prompt names its model. It returns
+// ErrConfig if a model is not configured.
+func (s *Site) fillModels(p *session.Plan) (*session.Plan, error) {
+	if !Asks(p, nil) {
+		return p, nil
+	}
+	filled := *p
+	filled.Tasks = slices.Clone(p.Tasks)
+	for i := range filled.Tasks {
+		steps := slices.Clone(filled.Tasks[i].Steps)
+		for j := range steps {
+			if steps[j].Prompt == nil {
+				continue
+			}
+			prompt := *steps[j].Prompt
+			prompt.Model = cmp.Or(prompt.Model, s.Settings.Config.Model)
+			if _, err := s.model(prompt.Model); err != nil {
+				return nil, err
+			}
+			steps[j].Prompt = &prompt
+		}
+		filled.Tasks[i].Steps = steps
+	}
+	return &filled, nil
+}
+
+// model returns the model of a name. It returns ErrConfig if it is not configured.
+func (s *Site) model(name string) (engine.Model, error) {
+	c, ok := s.Settings.Config.Models[name]
+	switch {
+	case s.Models == nil:
+		return nil, ErrNeedsModels
+	case name == "":
+		return nil, &session.Error{Code: session.ErrConfig, Message: "the plan asks a model, and no model is chosen; nothing was changed",
+			Next: session.Then("name one as model in the plan or in your configuration; to see its format", session.MoveConfigSchema, "")}
+	case !ok:
+		return nil, &session.Error{Code: session.ErrConfig, Message: fmt.Sprintf("the model %q is not configured; nothing was changed", name),
+			Next: session.Words("add it to models in your configuration; the models there: " + cmp.Or(strings.Join(slices.Sorted(maps.Keys(s.Settings.Config.Models)), ", "), "none"))}
+	}
+	return s.Models(name, c)
+}
+
+// modelsThere returns ErrEnvironment if a model that the remaining steps ask is not
+// configured any more.
+func (w *work) modelsThere() error {
+	for id, step := range w.plan.All() {
+		if step.Prompt == nil || w.writer.Session().Status(id) == session.StepDone {
+			continue
+		}
+		_, err := w.model(cmp.Or(w.choices.Model, step.Prompt.Model))
+		var e *session.Error
+		if errors.As(err, &e) {
+			return &session.Error{Code: session.ErrEnvironment, Message: fmt.Sprintf("%s: %s", id, e.Message), Next: e.Next}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prompting returns what prompt steps need.
+func (w *work) prompting(root *workspace.Root) engine.Prompting {
+	if w.Models == nil {
+		return engine.Prompting{}
+	}
+	return engine.Prompting{
+		Models: func(name string) (engine.Model, error) { return w.model(cmp.Or(w.choices.Model, name)) },
+		Converse: func(step session.StepID, powers []string, decode func([]byte) (session.Reply, error)) engine.Conversation {
+			return &agent.Conversation{Step: step, Powers: powers, Workspace: w.Workspace, Decode: decode}
+		},
+		Reads: func(ctx context.Context, work session.CallWork) (string, []session.FileState, error) {
+			return reads(ctx, root, work)
+		},
+		Replies: replies{w.repliesDir(w.writer.Session().ID)}, Unmask: root.Restore, Confined: w.agent(),
+	}
+}
+
+// repliesDir has the replies that models are sending.
+func (s *Setup) repliesDir(id session.ID) string {
+	return filepath.Join(s.home(), "replies", string(id))
+}
+
+// replies keeps the bytes of replies as they arrive, one file for each request. They are
+// not synced: a power cut loses only the part of a reply.
+type replies struct{ dir string }
+
+func (r replies) file(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return filepath.Join(r.dir, hex.EncodeToString(sum[:16]))
+}
+
+// Create implements engine.Replies.
+func (r replies) Create(key string) (io.WriteCloser, error) {
+	err := os.MkdirAll(r.dir, 0o700)
+	var f *os.File
+	if err == nil {
+		f, err = os.OpenFile(r.file(key), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	}
+	if err != nil {
+		return nil, &session.Error{Code: session.ErrStoreIO, Message: "the reply of a model cannot be kept, so it was not asked", Cause: err}
+	}
+	return f, nil
+}
+
+// Read implements engine.Replies.
+func (r replies) Read(key string) ([]byte, error) {
+	raw, err := os.ReadFile(r.file(key))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, &session.Error{Code: session.ErrStoreIO, Message: "the reply of a model cannot be read", Cause: err}
+	}
+	return raw, nil
+}
+
+// Forget implements engine.Replies.
+func (r replies) Forget(key string) error {
+	if err := os.Remove(r.file(key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return &session.Error{Code: session.ErrStoreIO, Message: "the reply of a model cannot be removed", Cause: err}
+	}
+	return nil
+}
+
+// Modeller makes the model of a name from its configuration.
+type Modeller func(name string, c config.Model) (Model, error)

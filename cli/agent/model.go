@@ -1,0 +1,18 @@
+package agent
+
+import (
+	"fmt"
+
+	"github.com/acode-dev/acode/app"
+	"github.com/acode-dev/acode/config"
+	"github.com/acode-dev/acode/provider/script"
+	"github.com/acode-dev/acode/session"
+)
+
+// model makes the model of a name from its configuration.
+func model(name string, c config.Model) (app.Model, error) {
+	if c.Provider != "script" {
+		return nil, &session.Error{Code: session.ErrConfig, Message: fmt.Sprintf("the model %s has the unknown provider %q; nothing was changed", name, c.Provider)}
+	}
+	return script.Model{Name: name, File: c.Script, Log: c.Log}, nil
+}

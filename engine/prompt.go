@@ -1,0 +1,306 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// talk is the execution of a prompt step: a loop of two operations. It asks the model,
+// and carries out the calls of its reply.
+type talk struct {
+	*branch
+	it    *session.Item
+	p     *session.Prompt
+	model Model
+	conv  Conversation
+	// seq of the last event that conv has
+	seen uint64
+	// messages to add before the next request
+	notes []session.MessageAddedData
+}
+
+// prompt executes a prompt step.
+func (b *branch) prompt(ctx context.Context, it *session.Item, step *session.Step) error {
+	model, err := b.Models(step.Prompt.Model)
+	if err != nil {
+		return err
+	}
+	t := &talk{branch: b, it: it, p: step.Prompt, model: model, conv: b.Converse(it.ID, step.Prompt.Tools, model.Reply)}
+	if err := b.enter(ctx, it, session.StepStartedData{Digest: step.Digest()}); err != nil {
+		return err
+	}
+	reply, done, err := t.takeUp(ctx)
+	for err == nil {
+		if reply != nil {
+			d := t.conv.Next(*reply, done)
+			if err = t.carryOut(ctx, d); err != nil {
+				break
+			}
+			if d.End != nil {
+				return t.end(ctx, *d.End)
+			}
+		}
+		done = nil
+		reply, err = t.turn(ctx)
+	}
+	return err
+}
+
+// head returns the head of the conversation.
+func (t *talk) head() session.Talk { return *t.book.step(t.it.ID).Talk }
+
+// note adds a message to the next request.
+func (t *talk) note(kind, text string) {
+	t.notes = append(t.notes, session.MessageAddedData{StepID: t.it.ID, Kind: kind, Text: text})
+}
+
+// takeUp begins the conversation, or continues one that was in progress. It gives each
+// call in progress its outcome. It returns the last reply, if some of its calls may still
+// have to be carried out.
+func (t *talk) takeUp(ctx context.Context) (reply *session.Reply, done map[int]bool, err error) {
+	head := t.head()
+	t.seen = t.book.step(t.it.ID).StartSeq
+	if head.First == 0 {
+		text, err := t.text(ctx)
+		t.note(session.MessagePrompt, text)
+		return nil, nil, err
+	}
+	t.seen = head.First - 1
+	if err := t.catchUp(ctx); err != nil {
+		return nil, nil, err
+	}
+	reply, done = t.conv.Last()
+	if head.Asked != 0 {
+		reply, err = nil, t.cutOff(ctx, head)
+	} else if err = t.Replies.Forget(t.lastKey(head)); err == nil { // a kill may have left it
+		err = t.resumeCalls(ctx, reply, done)
+	}
+	if t.limited && head.Turn-head.Base >= t.p.MaxTurns {
+		t.note(session.MessageMore, t.conv.More())
+	}
+	t.note(session.MessageResumed, t.conv.Resumed(t.Changed, head.Asked != 0))
+	return reply, done, err
+}
+
+// text returns the prompt with its values filled in. Secrets stay out of it.
+func (t *talk) text(ctx context.Context) (string, error) {
+	values, err := t.values(ctx, t.it, nil)
+	return session.Expand(t.p.Text, values), err
+}
+
+// catchUp adds the new events of the journal to the conversation.
+func (t *talk) catchUp(ctx context.Context) error {
+	var last uint64
+	t.book.look(func(s *session.Session) { last = s.LastSeq })
+	for ; t.seen < last; t.seen++ {
+		e, err := t.Journal.Event(ctx, t.seen+1)
+		if err != nil {
+			return err
+		}
+		if err := t.conv.Add(e, func(ref session.BlobRef) ([]byte, error) { return t.content(ctx, ref) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *talk) content(ctx context.Context, ref session.BlobRef) ([]byte, error) {
+	r, err := t.Blobs.Open(ctx, ref.Hash)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(r)
+}
+
+// turn makes the next request, and returns the reply. The receipt of the reply is
+// pending: it is committed together with the intents of its calls. The receipts of the
+// calls before are committed together with the request.
+func (t *talk) turn(ctx context.Context) (*session.Reply, error) {
+	if err := t.boundary(ctx); err != nil {
+		return nil, err
+	}
+	head := t.head()
+	turn, attempt := head.Turn+1, 1
+	if head.Failed || t.failing() {
+		turn, attempt = head.Turn, head.Attempt+1
+	} else if !t.allowed(head) {
+		return nil, t.limit()
+	}
+	id := session.TurnID(t.it.ID, turn)
+	key := session.KeyOf(t.id, id, attempt).String()
+	if err := t.commit(ctx, t.intent(id, key, attempt)...); err != nil {
+		return nil, err
+	}
+	t.notes = nil
+	if err := t.Journal.Fence(ctx); err != nil {
+		return nil, err
+	}
+	if err := t.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	raw, err := t.receive(ctx, key, func(into io.Writer) error { return t.model.Ask(ctx, t.conv.Request(), into) })
+	reply, unread := t.model.Reply(raw)
+	if err = errors.Join(err, unread); err != nil || !reply.Whole {
+		return nil, t.noReply(ctx, id, key, attempt, raw, err)
+	}
+	return &reply, t.receipt(ctx, id, key, attempt, raw, reply)
+}
+
+// failing reports whether the receipt of a request without a whole reply is pending.
+func (t *talk) failing() bool {
+	for _, d := range t.pending {
+		if data, ok := d.Data.(session.ModelFailedData); ok && data.Of() == t.it.ID {
+			return true
+		}
+	}
+	return false
+}
+
+// allowed reports whether the step may use another turn.
+func (t *talk) allowed(head session.Talk) bool {
+	for _, n := range t.notes {
+		if n.Kind == session.MessageMore {
+			return true
+		}
+	}
+	return head.Turn-head.Base < t.p.MaxTurns
+}
+
+func (t *talk) limit() error {
+	return &stop{to: session.Paused, reason: session.ReasonMaxTurns, code: session.ErrLimit,
+		detail: fmt.Sprintf("%s: the model has used its %d turns and has not finished; all its work is kept", t.it.ID, t.p.MaxTurns),
+		next:   session.Then("to allow as many turns again", session.MoveResume, t.short)}
+}
+
+// intent returns the drafts of a request with the messages that it adds.
+func (t *talk) intent(id session.StepID, key string, attempt int) (drafts []session.Draft) {
+	for _, n := range t.notes {
+		drafts = append(drafts, session.Draft{Type: session.MessageAdded, Data: n})
+	}
+	tools, err := json.Marshal(t.conv.Request().Tools)
+	if err != nil {
+		panic("engine: the schema of a tool must encode: " + err.Error())
+	}
+	sum := sha256.Sum256(tools)
+	return append(drafts, session.Draft{Type: session.ModelAsked, Data: session.ModelAskedData{
+		StepID: id, Key: key, Attempt: attempt, Model: t.model.Setup(), Tools: hex.EncodeToString(sum[:]), Render: t.conv.Version()}})
+}
+
+// receive keeps the bytes of a reply in a file as they arrive, and returns them. After a
+// kill, the next resume finds them there.
+func (t *talk) receive(ctx context.Context, key string, send func(io.Writer) error) ([]byte, error) {
+	if err := t.Replies.Forget(key); err != nil {
+		return nil, err
+	}
+	w, err := t.Replies.Create(key)
+	if err != nil {
+		return nil, err
+	}
+	err = send(w)
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = context.Cause(ctx)
+	}
+	err = errors.Join(err, w.Close())
+	raw, unread := t.Replies.Read(key)
+	return raw, errors.Join(err, unread)
+}
+
+// receipt queues the receipt of a reply.
+func (t *talk) receipt(ctx context.Context, id session.StepID, key string, attempt int, raw []byte, reply session.Reply) error {
+	d := session.ModelAnsweredData{StepID: id, Key: key, Attempt: attempt, Request: t.head().Digest, Calls: len(reply.Calls), Usage: reply.Usage}
+	var err error
+	if d.Reply, err = t.stage(ctx, raw); err != nil {
+		return err
+	}
+	said, err := t.output(ctx, reply.Text, int64(len(reply.Text)), false)
+	if err != nil {
+		return err
+	}
+	d.Said = *said
+	t.pending = append(t.pending, session.Draft{Type: session.ModelAnswered, Data: d})
+	t.received = append(t.received, key)
+	return nil
+}
+
+// noReply queues the receipt of a request that got no whole reply, and returns the stop
+// of the session.
+func (t *talk) noReply(ctx context.Context, id session.StepID, key string, attempt int, raw []byte, cause error) error {
+	why := "the reply ended before its end"
+	if cause != nil {
+		why = cause.Error()
+	}
+	if err := t.fails(context.WithoutCancel(ctx), id, key, attempt, raw, why); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	halt := &stop{to: session.Paused, reason: session.ReasonProvider, code: session.ErrModel, detail: t.it.ID.String() + ": " + why}
+	var e *session.Error
+	if errors.As(cause, &e) {
+		halt.next = e.Next
+	}
+	return halt
+}
+
+// fails queues ModelFailed with the part of the reply that arrived.
+func (t *talk) fails(ctx context.Context, id session.StepID, key string, attempt int, raw []byte, why string) (err error) {
+	d := session.ModelFailedData{StepID: id, Key: key, Attempt: attempt, Code: session.ErrModel, Message: why}
+	if len(raw) > 0 {
+		if d.Part, err = t.stage(ctx, raw); err != nil {
+			return err
+		}
+	}
+	t.pending = append(t.pending, session.Draft{Type: session.ModelFailed, Data: d})
+	t.received = append(t.received, key)
+	return nil
+}
+
+// cutOff records that a request of an earlier process got no whole reply.
+func (t *talk) cutOff(ctx context.Context, head session.Talk) error {
+	key := t.lastKey(head)
+	raw, err := t.Replies.Read(key)
+	if err != nil {
+		return err
+	}
+	return t.fails(ctx, session.TurnID(t.it.ID, head.Turn), key, head.Attempt, raw, "acode was stopped before the reply was received")
+}
+
+// lastKey returns the key of the last request.
+func (t *talk) lastKey(head session.Talk) string {
+	return session.KeyOf(t.id, session.TurnID(t.it.ID, head.Turn), head.Attempt).String()
+}
+
+// end completes the step with the answer of the model.
+func (t *talk) end(ctx context.Context, end session.Ending) error {
+	if end.GaveUp {
+		return &failure{code: session.ErrGaveUp, message: "the model gave up: " + end.Text}
+	}
+	answer, err := t.output(ctx, end.Text, int64(len(end.Text)), false)
+	if err != nil {
+		return err
+	}
+	receipt := session.StepCompletedData{Matches: answer}
+	if name := t.p.Capture; name != "" {
+		value, err := session.CaptureValue(name, end.Text)
+		if err != nil {
+			return &failure{code: session.CodeOf(err), message: err.Error()}
+		}
+		if t.Captured != nil {
+			t.Captured(name, value)
+		}
+		if receipt.Capture, err = t.keepCapture(ctx, name, value); err != nil {
+			return err
+		}
+	}
+	t.done(t.it, receipt)
+	return nil
+}

@@ -1,0 +1,227 @@
+// Package script is a model that follows a script: a file with one JSON object a line,
+// each of them a reply. It needs no network, so it shows and tests how acode works with a
+// model.
+//
+// A request with n whole messages of the model gets line n+1. So the reply to a request
+// depends on nothing but the request and the file.
+package script
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/acode-dev/acode/session"
+)
+
+// maxBytes limits the length of a script.
+const maxBytes = 16 << 20
+
+// Model is a model that follows a script.
+type Model struct {
+	// Name is its name in the configuration.
+	Name string
+	// File is the absolute path of the script.
+	File string
+	// Log is the absolute path of a file that gets each request as a line of JSON; empty
+	// for none.
+	Log string
+}
+
+// line is a reply of the script.
+type line struct {
+	Text  string `json:"text"`
+	Calls []struct {
+		ID        string          `json:"id"`
+		Tool      string          `json:"tool"`
+		Arguments json.RawMessage `json:"arguments"`
+	} `json:"calls"`
+	// Pause is how long the model waits between two pieces, in milliseconds.
+	Pause int `json:"pause_ms"`
+}
+
+// piece is a part of a reply as it is sent: one JSON object a line.
+type piece struct {
+	Text string `json:"text,omitempty"`
+	// Call begins a call. Arguments continue the last one.
+	Call      *call  `json:"call,omitempty"`
+	Arguments string `json:"arguments,omitempty"`
+	// End ends a reply.
+	End *session.Usage `json:"end,omitempty"`
+}
+
+type call struct {
+	ID   string `json:"id"`
+	Tool string `json:"tool"`
+}
+
+// Setup describes the model.
+func (m Model) Setup() session.ModelSetup {
+	sum := sha256.Sum256([]byte(m.File))
+	return session.ModelSetup{Name: m.Name, Provider: "script", Digest: hex.EncodeToString(sum[:])}
+}
+
+// Ask writes the reply to r to into, in pieces. It returns ErrModel if the script has no
+// reply, and the cause of ctx if that ends first.
+func (m Model) Ask(ctx context.Context, r session.ModelRequest, into io.Writer) error {
+	if err := m.log(r); err != nil {
+		return err
+	}
+	reply, err := m.reply(r)
+	if err != nil {
+		return err
+	}
+	for _, p := range reply.pieces(r) {
+		raw, err := json.Marshal(p)
+		if err != nil {
+			return fmt.Errorf("encode a piece: %w", err)
+		}
+		if _, err := into.Write(append(raw, '\n')); err != nil {
+			return fmt.Errorf("write a piece: %w", err)
+		}
+		if err := rest(ctx, time.Duration(reply.Pause)*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// log appends the request to the log.
+func (m Model) log(r session.ModelRequest) error {
+	if m.Log == "" {
+		return nil
+	}
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encode a request: %w", err)
+	}
+	f, err := os.OpenFile(m.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return m.unusable("its log cannot be opened", m.Log, err)
+	}
+	_, err = f.Write(append(raw, '\n'))
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return m.unusable("its log cannot be written", m.Log, err)
+	}
+	return nil
+}
+
+func (m Model) unusable(what, place string, cause error) error {
+	return &session.Error{Code: session.ErrModel, Message: "the model " + m.Name + " gave no answer: " + what, Place: place, Cause: cause,
+		Next: session.Words("correct the script, then resume")}
+}
+
+// reply returns the line of the script for r.
+func (m Model) reply(r session.ModelRequest) (line, error) {
+	info, err := os.Stat(m.File)
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxBytes) {
+		err = fmt.Errorf("it is not a file of at most %d bytes", maxBytes)
+	}
+	var raw []byte
+	if err == nil {
+		raw, err = os.ReadFile(m.File)
+	}
+	if err != nil {
+		return line{}, m.unusable("its script cannot be read", m.File, err)
+	}
+	n := 0
+	for _, msg := range r.Messages {
+		if msg.Role == session.RoleModel && !msg.Cut {
+			n++
+		}
+	}
+	lines := bytes.Split(bytes.TrimSpace(raw), []byte("\n"))
+	if n >= len(lines) {
+		return line{}, m.unusable(fmt.Sprintf("its script has %d replies, and this is request %d", len(lines), n+1), m.File, nil)
+	}
+	var l line
+	if err := json.Unmarshal(lines[n], &l); err != nil {
+		return line{}, m.unusable("its script is not valid", fmt.Sprintf("%s:%d", m.File, n+1), err)
+	}
+	return l, nil
+}
+
+// pieceBytes is the greatest length of a piece.
+const pieceBytes = 24
+
+// pieces returns the parts in which the reply is sent.
+func (l line) pieces(r session.ModelRequest) (out []piece) {
+	var sent int64
+	for _, part := range parts(l.Text) {
+		out = append(out, piece{Text: part})
+		sent += int64(len(part))
+	}
+	for _, c := range l.Calls {
+		out = append(out, piece{Call: &call{ID: c.ID, Tool: c.Tool}})
+		for _, part := range parts(string(c.Arguments)) {
+			out = append(out, piece{Arguments: part})
+			sent += int64(len(part))
+		}
+	}
+	var got int64
+	for _, msg := range r.Messages {
+		got += int64(len(msg.Text))
+	}
+	return append(out, piece{End: &session.Usage{Input: got, Output: sent}})
+}
+
+// parts divides a text into parts of at most pieceBytes, at the ends of characters.
+func parts(text string) (out []string) {
+	begin := 0
+	for i := range text {
+		if i-begin >= pieceBytes {
+			out, begin = append(out, text[begin:i]), i
+		}
+	}
+	if begin < len(text) {
+		out = append(out, text[begin:])
+	}
+	return out
+}
+
+// rest waits for d, or until ctx ends.
+func rest(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return context.Cause(ctx)
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Reply reads the bytes of a reply, or of a part of one.
+func (Model) Reply(raw []byte) (r session.Reply, err error) {
+	for one := range bytes.Lines(raw) {
+		if !bytes.HasSuffix(one, []byte("\n")) {
+			return r, nil // the rest of it did not arrive
+		}
+		var p piece
+		if err := json.Unmarshal(one, &p); err != nil {
+			return r, &session.Error{Code: session.ErrModel, Message: "a reply of the model cannot be read", Cause: err}
+		}
+		switch {
+		case p.Call != nil:
+			r.Calls = append(r.Calls, session.ModelCall{Number: len(r.Calls) + 1, ID: p.Call.ID, Tool: p.Call.Tool})
+		case p.Arguments != "" && len(r.Calls) > 0:
+			r.Calls[len(r.Calls)-1].Arguments += p.Arguments
+		case p.End != nil:
+			r.Usage, r.Whole = *p.End, true
+		}
+		r.Text += p.Text
+	}
+	return r, nil
+}

@@ -1,0 +1,102 @@
+package script_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/acode-dev/acode/provider/script"
+	"github.com/acode-dev/acode/session"
+)
+
+func model(t *testing.T, lines ...string) script.Model {
+	t.Helper()
+	dir := t.TempDir()
+	m := script.Model{Name: "m", File: filepath.Join(dir, "script"), Log: filepath.Join(dir, "log")}
+	if err := os.WriteFile(m.File, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func after(whole, cut int) (r session.ModelRequest) {
+	for range whole {
+		r.Messages = append(r.Messages, session.Message{Role: session.RoleModel})
+	}
+	for range cut {
+		r.Messages = append(r.Messages, session.Message{Role: session.RoleModel, Cut: true})
+	}
+	return r
+}
+
+// The number of whole replies in a request decides the reply. Parts of replies do not
+// count.
+func TestReplyIsAFunctionOfTheRequest(t *testing.T) {
+	m := model(t, `{"text":"one"}`, `{"text":"Größe 漢字, in more than one piece","calls":[{"id":"a","tool":"run_command","arguments":{"command":"echo a long command for pieces"}},{"id":"b","tool":"finish","arguments":{}}]}`)
+	for range 2 {
+		var raw bytes.Buffer
+		if err := m.Ask(t.Context(), after(1, 3), &raw); err != nil {
+			t.Fatal(err)
+		}
+		got, err := m.Reply(raw.Bytes())
+		want := session.Reply{Text: "Größe 漢字, in more than one piece", Whole: true, Usage: got.Usage, Calls: []session.ModelCall{
+			{Number: 1, ID: "a", Tool: "run_command", Arguments: `{"command":"echo a long command for pieces"}`}, {Number: 2, ID: "b", Tool: "finish", Arguments: "{}"}}}
+		if diff := cmp.Diff(want, got); diff != "" || err != nil || got.Usage.Output == 0 {
+			t.Errorf("reply: %v (-want +got):\n%s", err, diff)
+		}
+		if bytes.Count(raw.Bytes(), []byte("\n")) < 6 {
+			t.Errorf("the reply has too few pieces: %s", raw.Bytes())
+		}
+	}
+	raw, err := os.ReadFile(m.Log)
+	if err != nil || bytes.Count(raw, []byte("\n")) != 2 || !json.Valid(raw[:bytes.IndexByte(raw, '\n')]) {
+		t.Errorf("log: got %q, %v, want two requests", raw, err)
+	}
+}
+
+// A reply that is cut at any byte is not whole, and its text is a prefix.
+func TestCutReply(t *testing.T) {
+	m := model(t, `{"text":"in more than one piece","calls":[{"id":"a","tool":"run_command","arguments":{"command":"ls"}}]}`)
+	var raw bytes.Buffer
+	if err := m.Ask(t.Context(), after(0, 0), &raw); err != nil {
+		t.Fatal(err)
+	}
+	for n := range raw.Len() {
+		r, err := m.Reply(raw.Bytes()[:n])
+		if err != nil || r.Whole || !strings.HasPrefix("in more than one piece", r.Text) {
+			t.Fatalf("the first %d bytes: got %+v, %v", n, r, err)
+		}
+	}
+}
+
+func TestNoReply(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	gone := script.Model{Name: "m", File: filepath.Join(t.TempDir(), "gone")}
+	for name, tt := range map[string]struct {
+		m    script.Model
+		ctx  context.Context
+		r    session.ModelRequest
+		want error
+	}{
+		"script_is_over": {model(t, `{"text":"one"}`), t.Context(), after(1, 0), session.ErrModel},
+		"not_json":       {model(t, `{"text":`), t.Context(), after(0, 0), session.ErrModel},
+		"no_file":        {gone, t.Context(), after(0, 0), session.ErrModel},
+		"context":        {model(t, `{"text":"one","pause_ms":1000}`), ended, after(0, 0), context.Canceled},
+	} {
+		var raw bytes.Buffer
+		if err := tt.m.Ask(tt.ctx, tt.r, &raw); !errors.Is(err, tt.want) {
+			t.Errorf("%s: got %v, want %v", name, err, tt.want)
+		}
+	}
+	if _, err := gone.Reply([]byte("{\n")); !errors.Is(err, session.ErrModel) {
+		t.Errorf("Reply of no JSON: got %v", err)
+	}
+}
