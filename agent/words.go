@@ -104,7 +104,7 @@ func late(us int64) string {
 	return "\n(acode did not run when the command ended, at " + time.UnixMicro(us).UTC().Format(time.RFC3339) + ". This is the recorded result.)"
 }
 
-// held says which changes wait for a person.
+// held says which changes were put back.
 func held(all []session.HeldChange) string {
 	if len(all) == 0 {
 		return ""
@@ -113,7 +113,7 @@ func held(all []session.HeldChange) string {
 	for _, h := range all {
 		names = append(names, h.Path+" ("+h.Change+")")
 	}
-	return "\nHELD: other programs execute or trust these paths, so your changes of them wait for a person: " + strings.Join(names, ", ") + ". Do not make them again."
+	return "\nPUT BACK: other programs execute or trust these paths, so acode put them back as they were: " + strings.Join(names, ", ") + ". Do not change them again. Say in your answer what a person should change there."
 }
 
 // Resumed is the message after acode did not run for a while. changed are the files of

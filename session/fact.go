@@ -241,6 +241,9 @@ func (f *Facts) item(id StepID, status Status) *Item {
 		f.known = map[StepID]Item{}
 		for _, it := range f.Items {
 			f.known[it.ID] = it
+			for _, call := range it.Calls {
+				f.known[call.ID] = call
+			}
 		}
 	}
 	known := f.known[id]
