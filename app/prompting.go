@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/acode-dev/acode/agent"
 	"github.com/acode-dev/acode/config"
 	"github.com/acode-dev/acode/engine"
 	"github.com/acode-dev/acode/session"
@@ -24,6 +23,18 @@ import (
 
 // Model is a model that prompt steps ask.
 type Model = engine.Model
+
+// Conversation is what a prompt step has said and done so far.
+type Conversation = engine.Conversation
+
+// Talks is what a program links to execute prompt steps.
+type Talks struct {
+	// Model makes the model of a name from its configuration.
+	Model func(name string, c config.Model) (Model, error)
+	// Converse returns an empty conversation of a step whose model has these powers and
+	// works in the directory dir.
+	Converse func(step session.StepID, powers []string, dir string, decode func([]byte) (session.Reply, error)) Conversation
+}
 
 // ErrNeedsModels is the error of a session whose remaining steps ask a model, in a
 // program that links none. Nothing was changed. The Outcome has the session.
@@ -70,7 +81,7 @@ func (s *Site) fillModels(p *session.Plan) (*session.Plan, error) {
 func (s *Site) model(name string) (engine.Model, error) {
 	c, ok := s.Settings.Config.Models[name]
 	switch {
-	case s.Models == nil:
+	case s.Talks == nil:
 		return nil, ErrNeedsModels
 	case name == "":
 		return nil, &session.Error{Code: session.ErrConfig, Message: "the plan asks a model, and no model is chosen; nothing was changed",
@@ -79,7 +90,7 @@ func (s *Site) model(name string) (engine.Model, error) {
 		return nil, &session.Error{Code: session.ErrConfig, Message: fmt.Sprintf("the model %q is not configured; nothing was changed", name),
 			Next: session.Words("add it to models in your configuration; the models there: " + cmp.Or(strings.Join(slices.Sorted(maps.Keys(s.Settings.Config.Models)), ", "), "none"))}
 	}
-	return s.Models(name, c)
+	return s.Talks.Model(name, c)
 }
 
 // modelsThere returns ErrEnvironment if a model that the remaining steps ask is not
@@ -103,13 +114,13 @@ func (w *work) modelsThere() error {
 
 // prompting returns what prompt steps need.
 func (w *work) prompting(root *workspace.Root) engine.Prompting {
-	if w.Models == nil {
+	if w.Talks == nil {
 		return engine.Prompting{}
 	}
 	return engine.Prompting{
 		Models: func(name string) (engine.Model, error) { return w.model(cmp.Or(w.choices.Model, name)) },
 		Converse: func(step session.StepID, powers []string, decode func([]byte) (session.Reply, error)) engine.Conversation {
-			return &agent.Conversation{Step: step, Powers: powers, Workspace: w.Workspace, Decode: decode}
+			return w.Talks.Converse(step, powers, w.Workspace, decode)
 		},
 		Reads: func(ctx context.Context, work session.CallWork) (string, []session.FileState, error) {
 			return reads(ctx, root, work)
@@ -164,6 +175,3 @@ func (r replies) Forget(key string) error {
 	}
 	return nil
 }
-
-// Modeller makes the model of a name from its configuration.
-type Modeller func(name string, c config.Model) (Model, error)

@@ -47,9 +47,8 @@ type Setup struct {
 	// Agent is the confinement of an agent's commands; empty means Confined.
 	Agent session.Confinement
 
-	// Models makes the models that prompt steps ask. A nil Models means that this program
-	// links none.
-	Models Modeller
+	// Talks is nil if this program does not execute prompt steps.
+	Talks *Talks
 
 	// Deliver returns the command line of the process that delivers in the background if
 	// a server is configured. A nil Deliver starts none.

@@ -151,7 +151,7 @@ func (s *Site) Resume(ctx context.Context, door Door, o Resume) (Outcome, error)
 	w := &work{Site: s, door: door, timeout: o.Timeout, choices: o.Choices, after: o.After, tally: tally{now: s.Now}}
 	var out Outcome
 	id, err := w.load(ctx, o.Ref)
-	if err == nil && s.Models == nil && w.planned(ctx) == nil && Asks(w.plan, w.writer.Session()) {
+	if err == nil && s.Talks == nil && w.planned(ctx) == nil && Asks(w.plan, w.writer.Session()) {
 		return Outcome{Session: w.writer.Session()}, errors.Join(ErrNeedsModels, w.close())
 	}
 	if err == nil {

@@ -36,9 +36,9 @@ type Invocation struct {
 	Err *os.File
 	// Now returns the time.
 	Now func() time.Time
-	// Models makes models. It is nil in a program that links none; then another program
-	// executes plans that ask one.
-	Models app.Modeller
+	// Talks is nil in a program that asks no models; then another program executes plans
+	// that ask one.
+	Talks *app.Talks
 
 	globals
 	in     *os.File

@@ -93,7 +93,7 @@ func inWords() error {
 
 func (i *Invocation) run(ctx context.Context, file string, id session.ID, parallel int, given paramFlags, flags map[string]string) error {
 	p, values, setup, err := i.accept(file, given, flags)
-	if err == nil && i.Models == nil && app.Asks(p, nil) {
+	if err == nil && i.Talks == nil && app.Asks(p, nil) {
 		return i.handOverPlan(file)
 	}
 	if err == nil {

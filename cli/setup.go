@@ -37,7 +37,7 @@ func (i *Invocation) setupIn(dir string, flags map[string]string) (app.Setup, er
 		return app.Setup{}, err
 	}
 	supervisor := ""
-	if i.Models != nil {
+	if i.Talks != nil {
 		if supervisor, err = Supervisor(); err != nil {
 			return app.Setup{}, err
 		}
@@ -46,7 +46,7 @@ func (i *Invocation) setupIn(dir string, flags map[string]string) (app.Setup, er
 	secrets := redact.FromEnvironment(append(os.Environ(), "url="+cfg.Config.Sync.URL))
 	return app.Setup{
 		Settings: cfg, Load: load, Workspace: dir, Allow: i.allow, Redactor: redact.New(secrets), KeepLog: true,
-		Version: Version, Command: "acode " + strings.Join(os.Args[1:], " "), Supervisor: supervisor, Models: i.Models, Deliver: i.drainer, Now: i.Now, Getenv: i.getenv,
+		Version: Version, Command: "acode " + strings.Join(os.Args[1:], " "), Supervisor: supervisor, Talks: i.Talks, Deliver: i.drainer, Now: i.Now, Getenv: i.getenv,
 	}, nil
 }
 

@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 
+	talk "github.com/acode-dev/acode/agent"
 	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/config"
 	"github.com/acode-dev/acode/provider/script"
@@ -15,4 +16,9 @@ func model(name string, c config.Model) (app.Model, error) {
 		return nil, &session.Error{Code: session.ErrConfig, Message: fmt.Sprintf("the model %s has the unknown provider %q; nothing was changed", name, c.Provider)}
 	}
 	return script.Model{Name: name, File: c.Script, Log: c.Log}, nil
+}
+
+// converse returns an empty conversation.
+func converse(step session.StepID, powers []string, workspace string, decode func([]byte) (session.Reply, error)) app.Conversation {
+	return &talk.Conversation{Step: step, Powers: powers, Workspace: workspace, Decode: decode}
 }

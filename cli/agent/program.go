@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/cli"
 )
 
@@ -14,7 +15,7 @@ import (
 func Main(ctx context.Context, args []string) int {
 	return cli.Run(ctx, args, func(i *cli.Invocation) []*cobra.Command {
 		p := &program{Invocation: i}
-		i.Models = model
+		i.Talks = &app.Talks{Model: model, Converse: converse}
 		return append(i.Executing(), p.mcpCommand(), p.installCommand(), p.uninstallCommand())
 	})
 }

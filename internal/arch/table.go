@@ -45,7 +45,7 @@ func Packages() map[string][]string {
 		// app wires use cases to adapters for every door. It does not import outbox and
 		// remote: programs that link app then start quickly, without PostgreSQL's driver
 		// and metrics.
-		"app": {"session", "redact", "shell", "config", "engine", "resume", "agent", "local", "lock", "workspace", "provider/command", "sandbox"},
+		"app": {"session", "redact", "shell", "config", "engine", "resume", "local", "lock", "workspace", "provider/command", "sandbox"},
 
 		// Doors, and the package that writes their answers, import neither use cases nor
 		// adapters.
@@ -58,7 +58,7 @@ func Packages() map[string][]string {
 		"cli/sync": {"app", "cli", "session", "local", "outbox", "remote", "terminal"},
 
 		// The commands of acode-agent, and the configuration files of agents.
-		"cli/agent":   {"app", "cli", "cli/install", "config", "mcp", "plan", "provider/script", "session", "terminal"},
+		"cli/agent":   {"agent", "app", "cli", "cli/install", "config", "mcp", "plan", "provider/script", "session", "terminal"},
 		"cli/install": {"session"},
 
 		// A model that follows a script, and a server of one for tests of agents.

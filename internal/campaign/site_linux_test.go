@@ -60,6 +60,8 @@ type site struct {
 	root string
 	// program takes the place of acode.
 	program string
+	// secret is in the environment of acode; empty for none.
+	secret string
 }
 
 // scratch returns an empty directory, in memory where possible. A kill leaves the same
@@ -113,6 +115,9 @@ func (s site) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(s.root, "home"), "XDG_CONFIG_HOME=" + filepath.Join(s.root, "config"),
 		"ACODE_HOME=" + s.store(), "LEDGER=" + s.ledger(), "GATE=" + s.gate(), "NO_COLOR=1",
+	}
+	if s.secret != "" {
+		cmd.Env = append(cmd.Env, "API_TOKEN="+s.secret)
 	}
 	return cmd
 }
