@@ -308,6 +308,9 @@ func (p Page) DryRun(v app.Forecast) error {
 
 // dryAction describes how a resume would handle a step that was in progress.
 func dryAction(it session.Item) string {
+	if it.Kind == session.KindPrompt {
+		return "its conversation would continue"
+	}
 	switch it.Action {
 	case session.ActionRollBack:
 		return "would be rolled back and done again"

@@ -47,6 +47,9 @@ func checkPlan(ctx context.Context, text []byte, params map[string]string) error
 	if err != nil {
 		return err
 	}
+	if app.Asks(p, nil) {
+		return refused("a plan that asks a model cannot be started over MCP yet", "a person can start it with: acode run FILE")
+	}
 	values, err := app.NewParams(p, params, os.LookupEnv)
 	if err != nil {
 		return err

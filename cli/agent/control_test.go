@@ -117,6 +117,7 @@ func TestTasks(t *testing.T) {
 	}
 	p.write("plan.yml", "params:\n  - {name: WHO, required: true}\n"+planOf("run: echo $WHO >> ledger"))
 	c.no("ACODE-USAGE-001", "params", "RunTask", map[string]any{"file": "plan.yml", "request_id": "r2"})
+	c.no("ACODE-USAGE-001", "acode run FILE", "RunTask", map[string]any{"plan": planOf("prompt: Fix it"), "request_id": "r3"})
 	second := c.done("started", "RunTask", map[string]any{"file": "plan.yml", "params": map[string]any{"WHO": "anna"}, "request_id": "r2"})
 	c.state(second.TaskID, "completed")
 	if got := p.read("ledger"); got != "line\nanna\n" {
