@@ -155,6 +155,7 @@ func payloads() map[session.EventType]any {
 	return map[session.EventType]any{
 		session.SessionCreated: session.SessionCreatedData{}, session.StateChanged: session.StateChangedData{},
 		session.ExecutionAcquired: session.ExecutionAcquiredData{}, session.ChangesAccepted: session.ChangesAcceptedData{}, session.InputsChanged: session.InputsChangedData{}, session.PowersGranted: session.PowersGrantedData{},
+		session.ModelAsked: session.ModelAskedData{}, session.ModelAnswered: session.ModelAnsweredData{}, session.ModelFailed: session.ModelFailedData{}, session.MessageAdded: session.MessageAddedData{},
 		session.StepStarted: session.StepStartedData{}, session.StepCompleted: session.StepCompletedData{},
 		session.StepFailedEvent: session.StepFailedData{}, session.StepUnknown: session.StepUnknownData{},
 		session.ApprovalRequested: session.ApprovalRequestedData{}, session.ApprovalGranted: session.ApprovalGrantedData{},

@@ -86,6 +86,9 @@ func gist(e session.Event) string {
 		Call    *session.Call  `json:"call"`
 		Ops     []string       `json:"ops"`
 		Answer  string         `json:"answer"`
+		Kind    string         `json:"kind"`
+		Text    string         `json:"text"`
+		Said    session.Output `json:"said"`
 
 		Held []session.HeldChange `json:"held"`
 	}
@@ -109,6 +112,8 @@ func gist(e session.Event) string {
 	}
 	add("%s", strings.Join(d.Ops, ", "), len(d.Ops) > 0)
 	add("attempt %d", d.Attempt, d.Attempt > 1)
+	add("%s", d.Kind+": "+begin(d.Text), e.Type == session.MessageAdded)
+	add("%s", begin(d.Said.Text), d.Said.Text != "")
 	add("%s", string(d.From)+" → "+string(d.To), d.To != "")
 	add("(%s)", d.Reason, d.Reason != "")
 	add("%s", d.Code, d.Code != "")
@@ -123,6 +128,18 @@ func gist(e session.Event) string {
 	add("on %s", d.Host, d.Host != "")
 	add("by %s", d.By, d.By != "")
 	return strings.Join(words, " ")
+}
+
+// shortText is how much of a text of a conversation a line of the history shows.
+const shortText = 60
+
+// begin returns the beginning of the first line of a text.
+func begin(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	if line == strings.TrimSpace(text) && len(line) <= shortText {
+		return line
+	}
+	return strings.ToValidUTF8(line[:min(len(line), shortText)], "") + " …"
 }
 
 // EventJSON is an event for scripts: a line of the history or an element of an export.

@@ -81,3 +81,27 @@ func TestHistoryGoesOnAfterDamage(t *testing.T) {
 		}
 	}
 }
+
+// The history shows the beginnings of the messages of a conversation.
+func TestHistoryShowsConversations(t *testing.T) {
+	step := session.StepID{Task: "fix", Step: "work"}
+	for _, tt := range []struct {
+		typ  session.EventType
+		data any
+		want string
+	}{
+		{session.MessageAdded, session.MessageAddedData{StepID: step, Kind: session.MessagePrompt, Text: "Fix it\nand test it"}, "fix/work prompt: Fix it …"},
+		{session.ModelAnswered, session.ModelAnsweredData{StepID: session.TurnID(step, 7), Attempt: 2, Said: session.Output{Text: strings.Repeat("ä", 40)}}, "fix/work/m7 attempt 2 " + strings.Repeat("ä", 30) + " …"},
+		{session.ModelAsked, session.ModelAskedData{StepID: session.TurnID(step, 7), Attempt: 1}, "fix/work/m7"},
+	} {
+		raw, err := json.Marshal(tt.data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		one := func(yield func(session.Event, error) bool) { yield(session.Event{Seq: 1, Type: tt.typ, Payload: raw}, nil) }
+		if err := page(&out, false).History(one); err != nil || !strings.HasSuffix(out.String(), tt.want+"\n") {
+			t.Errorf("%s: got %q, %v, want %q", tt.typ, out.String(), err, tt.want)
+		}
+	}
+}
