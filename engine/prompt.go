@@ -20,8 +20,9 @@ type talk struct {
 	p     *session.Prompt
 	model Model
 	conv  Conversation
-	// seq of the last event that conv has
+	// seq and hash of the last event that conv has
 	seen uint64
+	hash session.Hash
 	// messages to add before the next request
 	notes []session.MessageAddedData
 }
@@ -66,13 +67,17 @@ func (t *talk) note(kind, text string) {
 // have to be carried out.
 func (t *talk) takeUp(ctx context.Context) (reply *session.Reply, done map[int]bool, err error) {
 	head := t.head()
-	t.seen = t.book.step(t.it.ID).StartSeq
 	if head.First == 0 {
+		if err := t.beginAt(ctx, t.book.step(t.it.ID).StartSeq); err != nil {
+			return nil, nil, err
+		}
 		text, err := t.text(ctx)
 		t.note(session.MessagePrompt, text)
 		return nil, nil, err
 	}
-	t.seen = head.First - 1
+	if err := t.beginAt(ctx, head.First-1); err != nil {
+		return nil, nil, err
+	}
 	if err := t.catchUp(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -95,20 +100,42 @@ func (t *talk) text(ctx context.Context) (string, error) {
 	return session.Expand(t.p.Text, values), err
 }
 
-// catchUp adds the new events of the journal to the conversation.
+// beginAt makes the event after seq the first one of the conversation.
+func (t *talk) beginAt(ctx context.Context, seq uint64) error {
+	before, err := t.Journal.Event(ctx, seq)
+	t.seen, t.hash = seq, before.Hash
+	return err
+}
+
+// catchUp adds the new events of the journal to the conversation. Each is chained to the
+// head of the session, which is signed. So the model never sees a result that someone
+// edited.
 func (t *talk) catchUp(ctx context.Context) error {
 	var last uint64
-	t.book.look(func(s *session.Session) { last = s.LastSeq })
-	for ; t.seen < last; t.seen++ {
+	var head session.Hash
+	t.book.look(func(s *session.Session) { last, head = s.LastSeq, s.Head })
+	for t.seen < last {
 		e, err := t.Journal.Event(ctx, t.seen+1)
 		if err != nil {
 			return err
 		}
+		if e.Hash != e.ChainHash(t.hash) {
+			return t.edited(e.Seq)
+		}
 		if err := t.conv.Add(e, func(ref session.BlobRef) ([]byte, error) { return t.content(ctx, ref) }); err != nil {
 			return err
 		}
+		t.seen, t.hash = e.Seq, e.Hash
+	}
+	if t.hash != head {
+		return t.edited(last)
 	}
 	return nil
+}
+
+func (t *talk) edited(seq uint64) error {
+	return &session.Error{Code: session.ErrCorrupt, Message: "an event of the conversation does not belong to the journal; the model was not asked", Place: fmt.Sprintf("seq %d", seq),
+		Next: session.Do(session.MoveVerify, t.short)}
 }
 
 func (t *talk) content(ctx context.Context, ref session.BlobRef) ([]byte, error) {
@@ -192,91 +219,6 @@ func (t *talk) intent(id session.StepID, key string, attempt int) (drafts []sess
 	sum := sha256.Sum256(tools)
 	return append(drafts, session.Draft{Type: session.ModelAsked, Data: session.ModelAskedData{
 		StepID: id, Key: key, Attempt: attempt, Model: t.model.Setup(), Tools: hex.EncodeToString(sum[:]), Render: t.conv.Version()}})
-}
-
-// receive keeps the bytes of a reply in a file as they arrive, and returns them. After a
-// kill, the next resume finds them there.
-func (t *talk) receive(ctx context.Context, key string, send func(io.Writer) error) ([]byte, error) {
-	if err := t.Replies.Forget(key); err != nil {
-		return nil, err
-	}
-	w, err := t.Replies.Create(key)
-	if err != nil {
-		return nil, err
-	}
-	err = send(w)
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		err = context.Cause(ctx)
-	}
-	err = errors.Join(err, w.Close())
-	raw, unread := t.Replies.Read(key)
-	return raw, errors.Join(err, unread)
-}
-
-// receipt queues the receipt of a reply.
-func (t *talk) receipt(ctx context.Context, id session.StepID, key string, attempt int, raw []byte, reply session.Reply) error {
-	d := session.ModelAnsweredData{StepID: id, Key: key, Attempt: attempt, Request: t.head().Digest, Calls: len(reply.Calls), Usage: reply.Usage}
-	var err error
-	if d.Reply, err = t.stage(ctx, raw); err != nil {
-		return err
-	}
-	said, err := t.output(ctx, reply.Text, int64(len(reply.Text)), false)
-	if err != nil {
-		return err
-	}
-	d.Said = *said
-	t.pending = append(t.pending, session.Draft{Type: session.ModelAnswered, Data: d})
-	t.received = append(t.received, key)
-	return nil
-}
-
-// noReply queues the receipt of a request that got no whole reply, and returns the stop
-// of the session.
-func (t *talk) noReply(ctx context.Context, id session.StepID, key string, attempt int, raw []byte, cause error) error {
-	why := "the reply ended before its end"
-	if cause != nil {
-		why = cause.Error()
-	}
-	if err := t.fails(context.WithoutCancel(ctx), id, key, attempt, raw, why); err != nil {
-		return err
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	halt := &stop{to: session.Paused, reason: session.ReasonProvider, code: session.ErrModel, detail: t.it.ID.String() + ": " + why}
-	var e *session.Error
-	if errors.As(cause, &e) {
-		halt.next = e.Next
-	}
-	return halt
-}
-
-// fails queues ModelFailed with the part of the reply that arrived.
-func (t *talk) fails(ctx context.Context, id session.StepID, key string, attempt int, raw []byte, why string) (err error) {
-	d := session.ModelFailedData{StepID: id, Key: key, Attempt: attempt, Code: session.ErrModel, Message: why}
-	if len(raw) > 0 {
-		if d.Part, err = t.stage(ctx, raw); err != nil {
-			return err
-		}
-	}
-	t.pending = append(t.pending, session.Draft{Type: session.ModelFailed, Data: d})
-	t.received = append(t.received, key)
-	return nil
-}
-
-// cutOff records that a request of an earlier process got no whole reply.
-func (t *talk) cutOff(ctx context.Context, head session.Talk) error {
-	key := t.lastKey(head)
-	raw, err := t.Replies.Read(key)
-	if err != nil {
-		return err
-	}
-	return t.fails(ctx, session.TurnID(t.it.ID, head.Turn), key, head.Attempt, raw, "acode was stopped before the reply was received")
-}
-
-// lastKey returns the key of the last request.
-func (t *talk) lastKey(head session.Talk) string {
-	return session.KeyOf(t.id, session.TurnID(t.it.ID, head.Turn), head.Attempt).String()
 }
 
 // end completes the step with the answer of the model.

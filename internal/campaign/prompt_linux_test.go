@@ -427,7 +427,7 @@ func (s promptSite) filesWrong(t testing.TB) (wrong []string) {
 // The executioner finds planted mistakes.
 func TestPromptMistakesAreFound(t *testing.T) {
 	for _, bug := range []struct{ name, file, old, planted, at, finds string }{
-		{"reply_recorded_before_its_bytes", "engine/prompt.go", "err = send(w)",
+		{"reply_recorded_before_its_bytes", "engine/reply.go", "err = send(w)",
 			"held := &ends{limit: 1 << 20}\n\tif err = send(held); err == nil {\n\t\treturn append(held.head, held.tail...), w.Close()\n\t}", "reply 3 byte 90", "lacks the part of the reply"},
 		{"call_before_its_intent", "engine/attempt.go", "if err := b.commit(ctx, session.Draft{Type: it.ID.Event(session.StepStarted), Data: d}); err != nil {\n\t\treturn err\n\t}",
 			"b.pending = append(b.pending, session.Draft{Type: it.ID.Event(session.StepStarted), Data: d})\n\tif it.Call == nil {\n\t\tif err := b.commit(ctx); err != nil {\n\t\t\treturn err\n\t\t}\n\t}", "after the change of a.txt with two", "a.txt"},

@@ -1,0 +1,89 @@
+package session
+
+// Role is who speaks a message.
+type Role string
+
+// The roles.
+const (
+	RoleUser  Role = "user"
+	RoleModel Role = "assistant"
+	RoleTool  Role = "tool"
+)
+
+// Message is a message of a conversation.
+type Message struct {
+	Role Role   `json:"role"`
+	Text string `json:"text"`
+	// Calls are those of a model's message.
+	Calls []ModelCall `json:"calls,omitempty"`
+	// Cut says that a model's message was not received to its end.
+	Cut bool `json:"cut,omitempty"`
+	// Call is the id of the call whose result a tool's message has.
+	Call string `json:"call,omitempty"`
+	// Failed says that a tool's message is an error.
+	Failed bool `json:"failed,omitempty"`
+}
+
+// ModelCall is a call in a reply of a model.
+type ModelCall struct {
+	// Number is the place in the reply, from 1.
+	Number int `json:"-"`
+	// ID is the provider's name of the call. It may be empty, and may occur twice.
+	ID   string `json:"id"`
+	Tool string `json:"tool"`
+	// Arguments is a JSON object, unless the model made a mistake.
+	Arguments string `json:"arguments"`
+}
+
+// ModelTool describes a tool to a model.
+type ModelTool struct {
+	Name  string `json:"name"`
+	About string `json:"about"`
+	// Schema is the JSON Schema of the arguments.
+	Schema string `json:"schema"`
+}
+
+// ModelRequest is a request to a model.
+type ModelRequest struct {
+	System   string      `json:"system"`
+	Messages []Message   `json:"messages"`
+	Tools    []ModelTool `json:"tools"`
+}
+
+// Reply is a reply of a model.
+type Reply struct {
+	Text  string
+	Calls []ModelCall
+	Usage Usage
+	// Whole says that the reply arrived to its end.
+	Whole bool
+}
+
+// Decision is what a conversation does with a reply: it carries out calls, and then ends
+// or asks again.
+type Decision struct {
+	// Calls have no outcome yet.
+	Calls []ModelCall
+	// Refused has the reasons against calls, by their numbers.
+	Refused map[int]string
+	// End is nil if the model is asked again.
+	End *Ending
+}
+
+// Ending is the end of a prompt step.
+type Ending struct {
+	// GaveUp says that the model could not do its task.
+	GaveUp bool
+	// Text is the answer, or the reason for giving up.
+	Text string
+}
+
+// CallWork is the work of a call of a model in acode's terms.
+type CallWork struct {
+	Tool string
+	// Arguments is a canonical encoding, with the defaults filled in.
+	Arguments string
+	Step      Step
+	// Reads says that the call changes nothing.
+	Reads bool
+}
