@@ -99,7 +99,9 @@ func TestHistoryShowsConversations(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		one := func(yield func(session.Event, error) bool) { yield(session.Event{Seq: 1, Type: tt.typ, Payload: raw}, nil) }
+		one := func(yield func(session.Event, error) bool) {
+			yield(session.Event{Seq: 1, Type: tt.typ, Payload: raw}, nil)
+		}
 		if err := page(&out, false).History(one); err != nil || !strings.HasSuffix(out.String(), tt.want+"\n") {
 			t.Errorf("%s: got %q, %v, want %q", tt.typ, out.String(), err, tt.want)
 		}
