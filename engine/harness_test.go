@@ -3,6 +3,7 @@ package engine_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -72,6 +73,8 @@ type process struct {
 	limit time.Duration
 	// for several branches; nil if one branch has the world
 	shared *shared
+	// for prompt steps
+	prompting engine.Prompting
 }
 
 func (w *world) process() *process { return &process{w: w, ctx: context.Background()} }
@@ -99,6 +102,9 @@ func (p *process) run() (res session.Result, crashed bool, err error) {
 		}
 	}()
 	ws := newWorkspace(p.w)
+	if p.prompting.Models != nil {
+		ws.Guarding = &guarding{w: p.w}
+	}
 	var journal journal = p.w
 	var files engine.Files = ws
 	var commands interface {
@@ -118,11 +124,16 @@ func (p *process) run() (res session.Result, crashed bool, err error) {
 		return res, false, err
 	}
 	p.next = &ready.Next
+	if p.prompting.Models != nil {
+		if err := p.openCalls(ctx, r); err != nil {
+			return res, false, err
+		}
+	}
 	if p.between != nil {
 		p.between()
 	}
 	e := &engine.Engine{
-		Journal: journal, Blobs: journal, Files: files, Commands: commands, MaxParallel: p.parallel, Person: p.person, Plan: p.w.plan, Policy: p.policy,
+		Prompting: p.prompting, Journal: journal, Blobs: journal, Files: files, Commands: commands, MaxParallel: p.parallel, Person: p.person, Plan: p.w.plan, Policy: p.policy,
 		Environ: p.environ, Inputs: p.inputs, Secrets: p.secrets, Redact: redact, Masked: masked, Log: slog.New(slog.NewJSONHandler(&p.log, nil)), Again: p.again, Last: p.last, Snapshot: snapshots(p.snap), Look: p.look,
 		Captured: func(name, _ string) { p.w.note("captured %s", name) },
 		Notify: func(n session.Notice) {
@@ -145,6 +156,22 @@ func (p *process) run() (res session.Result, crashed bool, err error) {
 	}
 	res, err = e.Execute(ctx, ready.Next, ready.Begin...)
 	return res, false, err
+}
+
+// openCalls gives the prompts their calls in progress.
+func (p *process) openCalls(ctx context.Context, r *resume.Resumer) error {
+	open, err := r.Operations(ctx, func(_ context.Context, ref session.BlobRef) (*session.Step, error) {
+		var step session.Step
+		return &step, json.Unmarshal([]byte(p.w.blobs[ref.Hash]), &step)
+	})
+	for _, call := range open {
+		for i := range p.next.Items {
+			if it := &p.next.Items[i]; it.ID == call.ID.Of() {
+				it.Calls = append(it.Calls, call)
+			}
+		}
+	}
+	return err
 }
 
 func redact(s string) string {
