@@ -7,7 +7,7 @@ GORELEASER := github.com/goreleaser/goreleaser/v2@v2.16.0
 VERSION := $(shell sed -n 's/^const Version = "\(.*\)"/\1/p' cli/main.go)
 PREFIX ?= /usr/local
 
-.PHONY: build share install uninstall package reproducible stranger demo demo-tools demo-sync test test-postgres18 check cross torture e2e-claude e2e-codex mutants bench clean docs
+.PHONY: build share install uninstall package reproducible stranger demo demo-tools demo-agent demo-sync test test-postgres18 check cross torture e2e-claude e2e-codex mutants bench clean docs
 
 build:
 	@./scripts/compile bin/ ./cmd/acode ./cmd/acode-sync ./cmd/acode-agent
@@ -73,6 +73,12 @@ demo: build
 demo-tools: build
 	@$(GO) build -o bin/demo ./internal/e2e
 	@./scripts/demo-tools bin
+
+# Lets a model do a step of a plan, kills acode while a command of the model runs and while a reply
+# arrives, resumes, and shows that each command ran once. The model follows a script. Takes ten seconds
+# after compiling.
+demo-agent: build
+	@./scripts/demo-agent bin
 
 # Runs a plan while its server is away, then starts the server, delivers, and shows what arrived.
 demo-sync: build

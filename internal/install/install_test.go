@@ -49,6 +49,17 @@ func TestDemoTools(t *testing.T) {
 	}
 }
 
+// acode is killed in a call and in a reply of a model, and each command of the model has
+// its effect once. The script checks the ledger and the requests.
+func TestDemoAgent(t *testing.T) {
+	out := run(t, top, nil, "make", "demo-agent")
+	for _, want := range []string{"[killed: exit status 137]", "the command still runs", "\nbuilt\ndeployed\nannounced\n", "all good", `"cut":true`, "3 commands, each once; acode was killed twice"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("make demo-agent: no %q in\n%s", want, out)
+		}
+	}
+}
+
 // make install says how the shell finds acode, if it does not.
 func TestInstallNamesThePath(t *testing.T) {
 	prefix := t.TempDir()
