@@ -11,7 +11,7 @@ import (
 )
 
 // Render is the version of the words that this package makes of events.
-const Render = 1
+const Render = 2
 
 // Conversation holds the messages of a prompt step. It begins empty; Add takes its events
 // in their order.
@@ -30,6 +30,8 @@ type Conversation struct {
 	done  map[int]bool
 	// index of the result of the first call of reply
 	results int
+	// changes of files that no message has told, by their paths
+	accepted map[string]session.ChangedFile
 }
 
 // Add takes the next event of the session. It ignores the events of other steps. read
@@ -41,6 +43,11 @@ func (c *Conversation) Add(e session.Event, read func(session.BlobRef) ([]byte, 
 		var d session.MessageAddedData
 		if err = e.Decode(&d); err == nil && d.Of() == c.Step {
 			c.added(d)
+		}
+	case session.ChangesAccepted:
+		var d session.ChangesAcceptedData
+		if err = e.Decode(&d); err == nil {
+			c.accept(d)
 		}
 	case session.ModelAnswered:
 		var d session.ModelAnsweredData
@@ -78,6 +85,9 @@ func (c *Conversation) added(d session.MessageAddedData) {
 	if d.Kind == session.MessageRefused {
 		c.result(d.StepID, d.Text, true)
 		return
+	}
+	if d.Kind == session.MessageResumed {
+		c.accepted = nil
 	}
 	c.messages = append(c.messages, session.Message{Role: session.RoleUser, Text: d.Text})
 }

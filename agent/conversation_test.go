@@ -216,13 +216,3 @@ func TestWork(t *testing.T) {
 		t.Errorf("run_command: got %+v, %v", w, err)
 	}
 }
-
-func TestResumed(t *testing.T) {
-	c := begin(t)
-	if got := c.Resumed(nil, true); !strings.Contains(got, "cut off") || !strings.Contains(got, "No file") {
-		t.Errorf("Resumed: got %q", got)
-	}
-	if got := c.Resumed([]session.ChangedFile{{Path: "a.txt", Kind: session.FileModified}}, false); !strings.Contains(got, "a.txt (modified)") || strings.Contains(got, "cut off") {
-		t.Errorf("Resumed: got %q", got)
-	}
-}

@@ -116,23 +116,6 @@ func held(all []session.HeldChange) string {
 	return "\nPUT BACK: other programs execute or trust these paths, so acode put them back as they were: " + strings.Join(names, ", ") + ". Do not change them again. Say in your answer what a person should change there."
 }
 
-// Resumed is the message after acode did not run for a while. changed are the files of
-// the session that others changed. cut says that a reply was not received to its end.
-func (c *Conversation) Resumed(changed []session.ChangedFile, cut bool) string {
-	text := "acode was stopped and has continued this conversation. Every result above is what truly happened; nothing was repeated."
-	if cut {
-		text += " Your last reply was cut off, and no call of it was carried out."
-	}
-	if len(changed) == 0 {
-		return text + " No file of the conversation has changed meanwhile."
-	}
-	var names []string
-	for _, f := range changed {
-		names = append(names, f.Path+" ("+f.Kind+")")
-	}
-	return text + " These files have changed meanwhile, not by you: " + strings.Join(names, ", ") + "."
-}
-
 // More is the message that allows more turns.
 func (c *Conversation) More() string {
 	return "Continue from where you left off. The task was interrupted due to max_turns limit."

@@ -61,10 +61,7 @@ type CallResult struct {
 }
 
 // Difference is a changed file, with lines that describe the change.
-type Difference struct {
-	session.ChangedFile
-	Lines []string
-}
+type Difference = session.Difference
 
 // Do carries out a call: intent, effect, receipt. The receipt is durable when Do returns
 // another outcome than CallRuns. It returns CallRuns for a command that outlasts
@@ -388,7 +385,7 @@ func (c *Calls) Since(ctx context.Context, a *CallResult) error {
 	slices.SortFunc(files, func(a, b session.FileState) int { return bytes.Compare([]byte(a.Path), []byte(b.Path)) })
 	changed, _, err := c.root.Changes(ctx, files, nil, nil)
 	for _, f := range changed {
-		a.Changed = append(a.Changed, Difference{f, at.env.view(f)})
+		a.Changed = append(a.Changed, Difference{ChangedFile: f, Lines: at.env.view(f)})
 	}
 	return err
 }

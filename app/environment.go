@@ -287,14 +287,42 @@ func (e environment) held(ctx context.Context, hash string) ([]byte, bool) {
 	return nil, false
 }
 
+// diff compares the old content of a changed file with the new one. known says that both
+// are available; there may still be no lines to compare.
+func (e environment) diff(c session.ChangedFile) (lines []string, known bool) {
+	before, now, ok := e.both(context.Background(), c)
+	if !ok {
+		return nil, false
+	}
+	if diff := workspace.Diff(before, now, c.Path); diff != "" {
+		lines = strings.Split(strings.TrimRight(diff, "\n"), "\n")
+	}
+	return lines, true
+}
+
+// mostDiffs is how many changed files are compared line by line for a model.
+const mostDiffs = 20
+
+// diffs returns changed files for a model, with a diff of those that the session uses.
+func (e environment) diffs(changed []session.ChangedFile) (out []session.Difference) {
+	compared := 0
+	for _, c := range changed {
+		d := session.Difference{ChangedFile: c}
+		if c.Session != "" && compared < mostDiffs {
+			d.Lines, _ = e.diff(c)
+			compared++
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
 // view describes a changed file for a person: a diff if the old content is stored, else
 // its known properties.
 func (e environment) view(c session.ChangedFile) []string {
-	before, now, ok := e.both(context.Background(), c)
-	if ok {
-		if diff := workspace.Diff(before, now, c.Path); diff != "" {
-			return strings.Split(strings.TrimRight(diff, "\n"), "\n")
-		}
+	lines, ok := e.diff(c)
+	if len(lines) > 0 {
+		return lines
 	}
 	line := c.Path + ": " + c.Kind
 	if c.Kind != session.FileDeleted {

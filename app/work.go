@@ -422,7 +422,7 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 	e := w.engine(root, runner, env)
 	e.Sandbox = w.confinement(ctx)
 	if e.Prompting = w.prompting(root); !w.fresh {
-		e.Changed = ready.Changed
+		e.Changed = env.diffs(ready.Changed)
 		if err := w.openCalls(ctx, r, &ready.Next); err != nil {
 			return session.Result{}, err
 		}

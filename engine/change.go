@@ -56,7 +56,7 @@ func (b *branch) change(ctx context.Context, it *session.Item, step *session.Ste
 	if err := b.keep(ctx, ts); err != nil {
 		return err
 	}
-	if err := b.keepMade(ctx, step, ts); err != nil {
+	if err := b.keepMade(ctx, it, step, ts); err != nil {
 		return err
 	}
 	if err := b.begin(ctx, it, session.StepStartedData{Digest: step.Digest(), Files: ts, By: retriedBy(it)}); err != nil {
@@ -119,9 +119,9 @@ func (b *branch) keep(ctx context.Context, ts []session.Transition) error {
 
 // keepMade saves the content that the step makes, if it is small and not in the plan.
 // With it, a person can later see how the file was changed.
-func (b *branch) keepMade(ctx context.Context, step *session.Step, ts []session.Transition) error {
+func (b *branch) keepMade(ctx context.Context, it *session.Item, step *session.Step, ts []session.Transition) error {
 	for i, t := range ts {
-		if t.Post.Absent() || t.From != "" || t.Post.Hash == t.Pre.Hash || t.Post.Size > maxMade || planned(step, t.Post.Hash) {
+		if t.Post.Absent() || t.From != "" || t.Post.Hash == t.Pre.Hash || t.Post.Size > maxMade || it.Call == nil && planned(step, t.Post.Hash) {
 			continue
 		}
 		var err error

@@ -267,7 +267,7 @@ type Conversation interface {
 
 	// Refusal, Resumed and More return messages that acode adds.
 	Refusal(err error) string
-	Resumed(changed []session.ChangedFile, cut bool) string
+	Resumed(changed []session.Difference, cut bool) string
 	More() string
 }
 
@@ -284,6 +284,7 @@ type Prompting struct {
 	Unmask func(context.Context, session.Change) (session.Change, error)
 	// Confined is the confinement of the commands of models.
 	Confined session.Confinement
-	// Changed are the files that others changed since the session stopped.
-	Changed []session.ChangedFile
+	// Changed are the files that changed since the session stopped. Lines are a unified
+	// diff, or empty if there is none.
+	Changed []session.Difference
 }

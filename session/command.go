@@ -284,3 +284,10 @@ type ChangedFile struct {
 	// Asks says that the difference is significant (FR-045).
 	Asks bool `json:"asks"`
 }
+
+// Difference is a changed file, with lines that describe the change.
+type Difference struct {
+	ChangedFile
+	// Lines have secrets masked.
+	Lines []string
+}
