@@ -113,7 +113,7 @@ func held(all []session.HeldChange) string {
 	for _, h := range all {
 		names = append(names, h.Path+" ("+h.Change+")")
 	}
-	return "\nPUT BACK: other programs execute or trust these paths, so acode put them back as they were: " + strings.Join(names, ", ") + ". Do not change them again. Say in your answer what a person should change there."
+	return "\nPUT BACK: other programs execute or trust these paths, so acode put them back as they were: " + strings.Join(names, ", ") + ". A person may apply your changes. Do not make them again, but name them in your answer."
 }
 
 // More is the message that allows more turns.

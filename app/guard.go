@@ -55,11 +55,12 @@ func (h Held) names() string {
 
 // holds returns the held changes of a session that wait for a person, by call.
 func (s *Site) holds(ctx context.Context, sess *session.Session) (all []Held, err error) {
-	st := sess.Steps[session.CallsStep()]
-	if st == nil || st.Status == session.StepDone {
-		return nil, nil
+	var seqs []uint64
+	for _, st := range sess.Steps {
+		seqs = append(seqs, st.Held...)
 	}
-	for _, seq := range st.Held {
+	slices.Sort(seqs)
+	for _, seq := range seqs {
 		var d session.ChangesHeldData
 		if err := s.eventAt(ctx, sess.ID, seq, &d); err != nil {
 			return nil, err
@@ -81,14 +82,19 @@ func (s *Site) holds(ctx context.Context, sess *session.Session) (all []Held, er
 // heldNotes returns a line for each call whose changes wait for a person.
 func (s *Site) heldNotes(ctx context.Context, sess *session.Session) (notes []string, err error) {
 	all, err := s.holds(ctx, sess)
+	wait := "they wait for a person"
+	if sess.State.Terminal() {
+		wait = "no one decided about them"
+	}
 	for _, h := range all {
-		notes = append(notes, fmt.Sprintf("%s changed paths that other programs trust; acode put them back, and they wait for a person: %s", h.Op, h.names()))
+		notes = append(notes, fmt.Sprintf("%s changed paths that other programs trust; acode put them back, and %s: %s", h.Op, wait, h.names()))
 	}
 	return notes, err
 }
 
 // Held returns the held changes that a verdict is about, with their differences to the
-// present files. It returns nil for a session that is not that of an agent.
+// present files. It returns nil if the verdict is about a question of a plan, which goes
+// first unless the verdict names a call.
 func (s *Site) Held(ctx context.Context, v Verdict) (*Held, error) {
 	id, err := s.waiting(ctx, v.Ref)
 	if err != nil {
@@ -99,7 +105,7 @@ func (s *Site) Held(ctx context.Context, v Verdict) (*Held, error) {
 		return nil, err
 	}
 	p, err := s.store.Plan(ctx, sess)
-	if err != nil || p.Agent == nil {
+	if err != nil || p.Agent == nil && v.Step == "" && asksQuestion(sess) {
 		return nil, err
 	}
 	all, err := s.holds(ctx, sess)
@@ -109,15 +115,17 @@ func (s *Site) Held(ctx context.Context, v Verdict) (*Held, error) {
 	if v.Step != "" {
 		all = slices.DeleteFunc(all, func(h Held) bool { return v.Step != h.Op.String() && v.Step != h.Op.Op })
 	}
-	switch len(all) {
-	case 1:
+	switch {
+	case len(all) == 1:
 		return &all[0], s.showHeld(ctx, &all[0])
-	case 0:
+	case len(all) == 0 && p.Agent == nil:
+		return nil, nil
+	case len(all) == 0:
 		return nil, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("no held changes of session %s wait for a person; nothing was changed", sess.Short), Next: session.Do(session.MoveStatus, sess.Short)}
 	}
 	text := fmt.Sprintf("held changes of %d calls of session %s wait for a person; nothing was changed", len(all), sess.Short)
 	for _, h := range all {
-		text += fmt.Sprintf("\n  %s: %s", h.Op.Op, h.names())
+		text += fmt.Sprintf("\n  %s: %s", h.Op, h.names())
 	}
 	return nil, &session.Error{Code: session.ErrUsage, Message: text, Next: session.Words("name the call that you answer")}
 }
@@ -234,13 +242,14 @@ func (s *Site) takeHeld(sess *session.Session) ([]release, error) {
 func (s *Site) decideHeld(ctx context.Context, w *local.Writer, h Held, v Verdict) error {
 	sess := w.Session()
 	if sess.State.Terminal() {
-		return &session.Error{Code: session.ErrTerminal, Message: fmt.Sprintf("session %s is %s; nothing was changed", sess.Short, sess.State)}
+		return &session.Error{Code: session.ErrTerminal, Message: fmt.Sprintf("session %s is %s, so no one can decide about its held changes any more; nothing was changed", sess.Short, sess.State),
+			Next: session.Words("if you want the changes that are shown above, make them yourself")}
 	}
-	decided := func(seq uint64) bool { return !slices.Contains(sess.Steps[session.CallsStep()].Held, seq) }
+	decided := func(seq uint64) bool { return !slices.Contains(sess.Steps[h.Op.Of()].Held, seq) }
 	if slices.ContainsFunc(h.seqs, decided) {
 		return &session.Error{Code: session.ErrConflict, Message: fmt.Sprintf("the changes of %s were decided meanwhile; nothing was changed", h.Op), Next: session.Do(session.MoveStatus, sess.Short)}
 	}
-	d := session.HeldDecidedData{StepID: session.CallsStep(), Seqs: h.seqs, Answer: "dropped", By: v.By, Reason: v.Reason}
+	d := session.HeldDecidedData{StepID: h.Op.Of(), Seqs: h.seqs, Answer: "dropped", By: v.By, Reason: v.Reason}
 	if v.Grant {
 		d.Answer = "applied"
 		for _, op := range sess.Operations() {

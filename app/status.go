@@ -73,14 +73,11 @@ func (s *Site) status(ctx context.Context, row Row, sess *session.Session, p *se
 		return v, err
 	}
 	v.Gate, v.Notes = open, slices.Concat(v.Notes, s.commandNotes(id), waitNotes(p, next, v.Running), answers)
-	if sess.State.Terminal() {
-		return v, nil
-	}
 	held, err := s.heldNotes(ctx, sess)
-	if err != nil {
+	v.Notes = append(v.Notes, held...)
+	if err != nil || sess.State.Terminal() {
 		return v, err
 	}
-	v.Notes = append(v.Notes, held...)
 	if !v.Running {
 		interrupted, err := s.interruptedNotes(ctx, sess, p)
 		if err != nil {
@@ -92,7 +89,7 @@ func (s *Site) status(ctx context.Context, row Row, sess *session.Session, p *se
 	v.Notes = append(v.Notes, requestNotes(asked, v.Running)...)
 	switch {
 	case s.notForked(ctx, id) != nil: // a resume would be refused; Delivery has the next step
-	case len(held) > 0:
+	case len(held) > 0 && (p.Agent != nil || !v.Running && !asksQuestion(sess)):
 		v.Next = session.Then("to see the held changes and decide", session.MoveApprove, sess.Short)
 	case p.Agent != nil: // its agent continues it
 	case !v.Running:
@@ -236,9 +233,16 @@ func asksFirst(s *session.Session, c session.Continuation) bool {
 // asksStill reports whether any question of s has no answer yet.
 func asksStill(s *session.Session) bool {
 	for _, st := range s.Steps {
-		if len(st.Held) > 0 && st.Status != session.StepDone {
+		if len(st.Held) > 0 {
 			return true
 		}
+	}
+	return asksQuestion(s)
+}
+
+// asksQuestion reports whether a question of the plan of s has no answer yet.
+func asksQuestion(s *session.Session) bool {
+	for _, st := range s.Steps {
 		if st.Approval != nil && st.Approval.Answer == "" && st.Status != session.StepDone {
 			return true
 		}

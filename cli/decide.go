@@ -16,7 +16,7 @@ import (
 func (i *Invocation) approveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "approve [ID [STEP]]", Short: "Approve the question that a session waits for", Args: cobra.MaximumNArgs(2), ValidArgsFunction: i.completeSession(waitingSession),
-		Long: "Approve the question that a session waits for. The approval is valid for this question and the\nsteps after it, and is used once: by the process that executes the session now, or by the next\nresume. Without ID, it is for the only session of this workspace that waits; if several wait,\nthey are listed.\n\nFor the session of an agent it shows the changes of protected paths that acode put back, asks on a\nterminal, and makes the files as the agent's command had left them.",
+		Long: "Approve the question that a session waits for. The approval is valid for this question and the\nsteps after it, and is used once: by the process that executes the session now, or by the next\nresume. Without ID, it is for the only session of this workspace that waits; if several wait,\nthey are listed.\n\nIt also applies changes of protected paths that a command of an agent or a model made and acode put\nback. It shows them first, and asks on a terminal. A question of the plan goes first; STEP can name a\ncall, such as TASK/STEP/c1.2.",
 		RunE: i.decides(&app.Verdict{Grant: true}),
 	}
 }

@@ -17,7 +17,7 @@ func (i *Invocation) decideHeld(ctx context.Context, s *app.Site, h app.Held, v 
 			return err
 		}
 	}
-	if v.Grant && i.interactive() {
+	if v.Grant && i.interactive() && !h.Session.State.Terminal() {
 		yes, err := unlessEnded(terminal.Approve(i.in, i.Err, "Apply these changes?"))
 		if err != nil {
 			return err

@@ -78,7 +78,7 @@ func (s *Session) held(e Event, d ChangesHeldData) (Delta, error) {
 
 func (s *Session) heldDecided(e Event, d HeldDecidedData) (Delta, error) {
 	st := s.Steps[d.Of()]
-	if st == nil || st.Status == StepDone {
+	if st == nil {
 		return Delta{}, conflict(e, "%s does not belong to %s", e.Type, d.StepID)
 	}
 	for _, seq := range d.Seqs {
@@ -87,7 +87,10 @@ func (s *Session) heldDecided(e Event, d HeldDecidedData) (Delta, error) {
 		}
 		st.Held = slices.DeleteFunc(slices.Clone(st.Held), func(held uint64) bool { return held == seq })
 	}
-	if st.LastSeq = e.Seq; len(st.Held) == 0 {
+	if st.Status != StepDone { // then it is the seq of its receipt
+		st.LastSeq = e.Seq
+	}
+	if len(st.Held) == 0 {
 		st.Held = nil
 	}
 	return Delta{Steps: []StepID{d.Of()}}, nil

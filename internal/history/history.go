@@ -222,10 +222,8 @@ func (g *generator) legal() []action {
 		as = append(as, g.legalForOperation(id)...)
 	}
 	for _, seq := range slices.Sorted(maps.Keys(g.m.Held)) {
-		if g.m.Steps[g.m.Held[seq]] != session.StepDone {
-			decide := action{"decide held", func() { g.decideHeld(seq) }}
-			as = append(as, decide, decide, decide)
-		}
+		decide := action{"decide held", func() { g.decideHeld(seq) }}
+		as = append(as, decide, decide, decide)
 	}
 	return as
 }
