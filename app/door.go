@@ -43,6 +43,10 @@ type Person interface {
 	// InProgress asks how to handle foreign content under a step.
 	InProgress(ctx context.Context, id session.StepID, foreign []session.FileState) (Strategy, error)
 
+	// OtherModel asks whether to continue with a model that is not the one that was asked
+	// before. text says which.
+	OtherModel(ctx context.Context, text string) (bool, error)
+
 	// Confirm shows the sessions in found and asks which one to resume. It returns an
 	// index below the number shown, or -1 for none. at returns the position of the first
 	// session.
@@ -114,6 +118,11 @@ func (NoPerson) Changed(context.Context, Origin, []session.ChangedFile, func(ses
 // InProgress implements Person: the configuration decides.
 func (NoPerson) InProgress(context.Context, session.StepID, []session.FileState) (Strategy, error) {
 	return "", nil
+}
+
+// OtherModel implements Person.
+func (NoPerson) OtherModel(context.Context, string) (bool, error) {
+	return false, session.ErrEnvironment
 }
 
 // Confirm implements Person.

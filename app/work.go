@@ -399,6 +399,9 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 	})
 	if !w.fresh {
 		var err error
+		if err = w.sameModels(ctx); err != nil {
+			return session.Result{}, err
+		}
 		if r.Options.Inputs, err = w.restore(ctx, w.door); err != nil {
 			return session.Result{}, err
 		}

@@ -28,6 +28,7 @@ func moves() map[session.Move]move {
 		session.MoveWait:           {Command: "resume", About: "ID", Rest: "--wait"},
 		session.MoveForecast:       {Command: "resume --dry-run", About: "ID"},
 		session.MoveDecideChanges:  {Command: "resume", About: "ID", Rest: "--on-changes=<continue|abort>"},
+		session.MoveChooseModel:    {Command: "resume", About: "ID", Rest: "--model=NAME"},
 		session.MoveAnswer:         {Command: "resume", About: "ID", Rest: "--uncertain=<rerun|done|fail>"},
 		session.MoveGiveValue:      {Command: "resume", About: "ID", Rest: "--uncertain=<rerun|fail> or --capture STEP=VALUE"},
 		session.MoveApprove:        {Command: "approve", About: "ID"},

@@ -296,6 +296,15 @@ func (p person) Changed(ctx context.Context, from app.Origin, changed []session.
 	}
 }
 
+// OtherModel implements app.Person.
+func (p person) OtherModel(ctx context.Context, text string) (bool, error) {
+	chosen, err := asked(ctx, p.typed, session.ErrEnvironment, func(in io.Reader) (string, error) {
+		p.printer.Tell([]string{text})
+		return p.printer.Choose(in, []string{"[C]ontinue with this model", "[A]bort"})
+	})
+	return chosen == "c", err
+}
+
 // InProgress implements app.Person.
 func (p person) InProgress(ctx context.Context, id session.StepID, _ []session.FileState) (app.Strategy, error) {
 	p.printer.Tell([]string{"", "Step " + id.String() + " was in progress and its files hold something else; that content is kept."})

@@ -22,6 +22,8 @@ const (
 	MoveForecast Move = "forecast"
 	// continue the session and decide about the changed files
 	MoveDecideChanges Move = "decide_changes"
+	// continue the session with a model that is named
+	MoveChooseModel Move = "choose_model"
 	// continue the session and say how its command ended
 	MoveAnswer Move = "answer"
 	// like MoveAnswer, or give the value that the command was to print
