@@ -275,6 +275,19 @@ func (w *world) Event(_ context.Context, seq uint64) (session.Event, error) {
 	return w.events[seq-1], nil
 }
 
+func (w *world) Events(ctx context.Context, after, last uint64, take func(session.Event) error) error {
+	for seq := after + 1; seq <= last; seq++ {
+		e, err := w.Event(ctx, seq)
+		if err == nil {
+			err = take(e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Requests may be called while a command runs, so it is no point to crash at.
 func (w *world) Requests(context.Context) ([]session.Request, error) {
 	w.mu.Lock()

@@ -30,6 +30,9 @@ type Journal interface {
 	// Event reads one event of the session.
 	Event(ctx context.Context, seq uint64) (session.Event, error)
 
+	// Events passes the events after one seq, up to another, to take, in their order.
+	Events(ctx context.Context, after, last uint64, take func(session.Event) error) error
+
 	// Requests lists the requests to this process, oldest first.
 	Requests(ctx context.Context) ([]session.Request, error)
 

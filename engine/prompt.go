@@ -114,23 +114,17 @@ func (t *talk) catchUp(ctx context.Context) error {
 	var last uint64
 	var head session.Hash
 	t.book.look(func(s *session.Session) { last, head = s.LastSeq, s.Head })
-	for t.seen < last {
-		e, err := t.Journal.Event(ctx, t.seen+1)
-		if err != nil {
-			return err
-		}
+	err := t.Journal.Events(ctx, t.seen, last, func(e session.Event) error {
 		if e.Hash != e.ChainHash(t.hash) {
 			return t.edited(e.Seq)
 		}
-		if err := t.conv.Add(e, func(ref session.BlobRef) ([]byte, error) { return t.content(ctx, ref) }); err != nil {
-			return err
-		}
 		t.seen, t.hash = e.Seq, e.Hash
+		return t.conv.Add(e, func(ref session.BlobRef) ([]byte, error) { return t.content(ctx, ref) })
+	})
+	if err == nil && t.hash != head {
+		err = t.edited(last)
 	}
-	if t.hash != head {
-		return t.edited(last)
-	}
-	return nil
+	return err
 }
 
 func (t *talk) edited(seq uint64) error {

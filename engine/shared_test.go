@@ -107,6 +107,10 @@ func (s *shared) Event(ctx context.Context, seq uint64) (session.Event, error) {
 	return once(s, func() (session.Event, error) { return s.w.Event(ctx, seq) })
 }
 
+func (s *shared) Events(ctx context.Context, after, last uint64, take func(session.Event) error) error {
+	return s.w.Events(ctx, after, last, take)
+}
+
 func (s *shared) Requests(ctx context.Context) ([]session.Request, error) { return s.w.Requests(ctx) }
 
 func (s *shared) Recover(ctx context.Context) error {

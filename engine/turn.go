@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"sync"
 
 	"github.com/acode-dev/acode/session"
@@ -86,19 +87,31 @@ func (t *talk) item(ctx context.Context, id session.StepID, work session.CallWor
 		run.Sandbox = t.Confined
 		step.Run = &run
 	}
-	raw, err := json.Marshal(step)
-	if err != nil {
-		return nil, err
+	var ref session.BlobRef
+	if !work.Reads { // a call that only reads is made again from the reply
+		raw, err := json.Marshal(step)
+		if err != nil {
+			return nil, err
+		}
+		if ref, err = t.stage(ctx, raw); err != nil {
+			return nil, err
+		}
 	}
-	ref, err := t.stage(ctx, raw)
-	if err != nil {
-		return nil, err
-	}
-	label := t.Redact(step.Label())
+	label := brief(t.Redact(step.Label()))
 	return &modelCall{session.Item{
 		ID: id, Title: work.Tool, Label: label, Kind: step.Kind, Action: session.ActionExecute, Status: session.Pending, Attempt: 1,
 		Call: &session.Call{Tool: work.Tool, Digest: session.CallDigest(work.Tool, work.Arguments), Label: label, Work: ref}, Work: &step,
 	}, work}, nil
+}
+
+// mostLabel is how many bytes of the label of a call are kept. Its work has all of it.
+const mostLabel = 200
+
+func brief(label string) string {
+	if len(label) <= mostLabel {
+		return label
+	}
+	return strings.ToValidUTF8(label[:mostLabel], "") + "…"
 }
 
 func (b *branch) stage(ctx context.Context, raw []byte) (session.BlobRef, error) {

@@ -241,6 +241,43 @@ func (w *Writer) event(ctx context.Context, seq uint64) (e session.Event, err er
 	return e, err
 }
 
+// mostRead is how many events are read at once.
+const mostRead = 256
+
+// Events passes the events after one seq, up to another, to take, in their order.
+func (w *Writer) Events(ctx context.Context, after, last uint64, take func(session.Event) error) error {
+	for after < last {
+		batch, err := w.events(ctx, after, int(min(mostRead, last-after)))
+		if err != nil || len(batch) == 0 {
+			return err
+		}
+		for _, e := range batch {
+			if err := take(e); err != nil {
+				return err
+			}
+			after = e.Seq
+		}
+	}
+	return nil
+}
+
+func (w *Writer) events(ctx context.Context, after uint64, most int) (batch []session.Event, err error) {
+	w.st.mu.Lock()
+	defer w.st.mu.Unlock()
+	err = w.read(ctx, func(q querier) error {
+		if batch, err = readEvents(ctx, q, w.no, w.sess.ID, after, most); err != nil {
+			return err
+		}
+		for i := range batch {
+			if err := w.st.expand(ctx, q, &batch[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return batch, err
+}
+
 // read reads through the connection that writes, so that a resume opens no second one.
 func (w *Writer) read(ctx context.Context, f func(q querier) error) error {
 	if w.st.wr == nil {

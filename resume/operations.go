@@ -38,7 +38,10 @@ func (r *Resumer) operation(ctx context.Context, op *session.StepState, work fun
 		return it, &session.Error{Code: session.ErrCorrupt, Message: "the intent of an operation names no call", Place: fmt.Sprintf("seq %d", ev.Seq)}
 	}
 	it = session.Item{ID: op.StepID, Title: d.Call.Tool, Label: d.Call.Label, Kind: d.Kind, Status: op.Status, Attempt: op.Attempt, Call: d.Call}
-	if it.Work, err = work(ctx, d.Call.Work); err != nil {
+	// The reply of a model has the rest of a call that only reads.
+	if reads := d.Kind == session.KindRead || d.Kind == session.KindSearch; reads && d.Call.Work.Hash == "" {
+		it.Work = &session.Step{Kind: d.Kind}
+	} else if it.Work, err = work(ctx, d.Call.Work); err != nil {
 		return it, err
 	}
 	seen, err := r.observed(ctx, r.Journal.Session(), d)

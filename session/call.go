@@ -18,7 +18,8 @@ type Call struct {
 	Digest string `json:"digest" redact:"-"`
 	// Label says for a person what the call does.
 	Label string `json:"label"`
-	// Work is the JSON of the Step that carries the call out.
+	// Work is the JSON of the Step that carries the call out. It is zero for a call that
+	// only reads.
 	Work BlobRef `json:"work,omitzero"`
 }
 

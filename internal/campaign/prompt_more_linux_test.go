@@ -87,3 +87,43 @@ func TestPromptSecrets(t *testing.T) {
 	}))
 	s.must(t, "verify")
 }
+
+// The label of a long call is short, and its work is whole.
+func TestLabelOfALongCall(t *testing.T) {
+	text := "echo " + strings.Repeat("é", 1000) + " > out"
+	s := scripted(t, "", callOf("a", "run_command", `{"command":"`+text+`"}`), `{"text":"done"}`)
+	s.must(t, "run", s.plan())
+	if !s.has("out", strings.Repeat("é", 1000)+"\n") {
+		t.Error("the command was not carried out in whole")
+	}
+	history := s.must(t, "history", "--json").output
+	if long := strings.Repeat("é", 200); strings.Contains(history, long) || !strings.Contains(history, `éé…"`) {
+		t.Errorf("the history has a long label: %s", history)
+	}
+	s.must(t, "verify")
+}
+
+// acode is killed while calls of a model read. The resume makes the calls again.
+func TestReadsAreKilled(t *testing.T) {
+	s := scripted(t, "", `{"calls":[{"id":"a","tool":"read_file","arguments":{"path":"big"}},{"id":"b","tool":"search","arguments":{"pattern":"be good","path":"small"}}]}`, `{"text":"done"}`)
+	must(t, os.WriteFile(filepath.Join(s.ws(), "small"), []byte("be good\n"), 0o600))
+	must(t, os.WriteFile(filepath.Join(s.ws(), "big"), nil, 0o600))
+	must(t, os.Truncate(filepath.Join(s.ws(), "big"), 1<<30)) // reading it takes long enough for a kill
+	p := s.start(t, "run", s.plan())
+	eventually(t, "the calls began", func() bool { return strings.Contains(s.acode(t, "history").output, "fix/work/c1.2") })
+	p.signal(syscall.SIGKILL)
+	if e := p.wait(t); e.exit != -1 {
+		t.Fatalf("the kill came too late: %v", e)
+	}
+	if history := s.acode(t, "history").output; strings.Contains(history, "OperationCompleted") {
+		t.Fatalf("the kill came after the reads: %s", history)
+	}
+	must(t, os.Truncate(filepath.Join(s.ws(), "big"), 10))
+	s.must(t, "resume")
+	all := s.requests(t)
+	last := all[len(all)-1].Messages
+	if len(last) != 5 || !strings.Contains(last[3].Text, "be good") || last[2].Text == "" {
+		t.Errorf("the request after the resume has %+v, want both results", last)
+	}
+	s.must(t, "verify")
+}
