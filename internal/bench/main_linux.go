@@ -81,6 +81,7 @@ func parts() []part {
 		{"status", (*bench).statuses},
 		{"tools", (*bench).tools},
 		{"served", (*bench).served},
+		{"agent", (*bench).agent},
 		{"since", (*bench).since},
 	}
 }
@@ -91,7 +92,7 @@ func run(ctx context.Context) (err error) {
 	flag.StringVar(&b.acode, "acode", "", "`program` to measure; empty builds ./cmd/acode")
 	flag.StringVar(&b.before, "before", "", "earlier `program` whose start is compared")
 	flag.StringVar(&b.scratch, "dir", "", "scratch `directory`, on the disk that is to be measured; empty makes one")
-	flag.StringVar(&only, "run", "", "`pattern` of the parts to run: operation, flush, syncs, files, bytes, start, history, environment, planning, fresh, drain, far, beside, partition, pass, drainer, status, tools, served, since")
+	flag.StringVar(&only, "run", "", "`pattern` of the parts to run: operation, flush, syncs, files, bytes, start, history, environment, planning, fresh, drain, far, beside, partition, pass, drainer, status, tools, served, agent, since")
 	flag.BoolVar(&b.full, "full", false, "1,000,000 events of history and backlog")
 	flag.Parse()
 	pattern, err := regexp.Compile(only)
