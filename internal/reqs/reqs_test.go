@@ -122,7 +122,7 @@ func exists(ref string) error {
 		return nil
 	}
 	if script, ok := strings.CutPrefix(ref, "script/"); ok {
-		for _, dir := range []string{"cli", "cli/sync"} {
+		for _, dir := range []string{"cli", "cli/sync", "cli/agent"} {
 			if _, err := os.Stat(filepath.Join(root, dir, "testdata", "script", script+".txtar")); err == nil {
 				return nil
 			}
