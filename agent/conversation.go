@@ -11,7 +11,7 @@ import (
 )
 
 // Render is the version of the words that this package makes of events.
-const Render = 2
+const Render = 3
 
 // Conversation holds the messages of a prompt step. It begins empty; Add takes its events
 // in their order.

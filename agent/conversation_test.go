@@ -16,7 +16,7 @@ import (
 
 var _ engine.Conversation = (*agent.Conversation)(nil)
 
-var step = session.StepID{Task: "fix", Step: "work"}
+var step = session.StepID{Task: "fix", Step: "code"}
 
 // decode reads a reply that is JSON.
 func decode(raw []byte) (r session.Reply, err error) {
@@ -83,8 +83,8 @@ func (c told) answered(turn int, r session.Reply) {
 	c.add(session.ModelAnswered, session.ModelAnsweredData{StepID: session.TurnID(step, turn), Reply: c.blob(r), Calls: len(r.Calls)})
 }
 
-// The results stand behind their reply in the order of its calls, whatever the order of
-// the receipts, and a message of acode follows them.
+// The results stand behind their reply in the order of its calls, also if the receipts
+// came in another order. A message of acode follows them.
 func TestMessagesAreInOrder(t *testing.T) {
 	c := begin(t)
 	c.answered(1, reply(call("a", "read_file", `{"path":"x"}`), call("b", "run_command", `{"command":"ls"}`), call("c", "nope", `{}`)))
@@ -92,7 +92,7 @@ func TestMessagesAreInOrder(t *testing.T) {
 	c.add(session.OperationFailed, session.OperationFailedData{StepID: session.TurnCallID(step, 1, 2), Code: session.ErrCommand,
 		Command: &session.CommandResult{Exit: 3, DurationUS: 2000, Stdout: session.Output{Text: "out\n"}}, EndedUS: 1_000_000})
 	c.add(session.OperationCompleted, session.OperationCompletedData{StepID: session.TurnCallID(step, 1, 1), Matches: &session.Output{Text: "line\n"}})
-	c.add(session.OperationCompleted, session.OperationCompletedData{StepID: session.TurnCallID(session.StepID{Task: "other", Step: "work"}, 1, 1), Matches: &session.Output{Text: "another step"}})
+	c.add(session.OperationCompleted, session.OperationCompletedData{StepID: session.TurnCallID(session.StepID{Task: "other", Step: "code"}, 1, 1), Matches: &session.Output{Text: "another step"}})
 	c.add(session.MessageAdded, session.MessageAddedData{StepID: step, Kind: session.MessageResumed, Text: "acode was stopped"})
 	var got []string
 	for _, m := range c.Request().Messages {
@@ -214,5 +214,21 @@ func TestWork(t *testing.T) {
 	}
 	if w, err := all.Work(call("a", "run_command", `{"command":"ls"}`)); err != nil || w.Reads || w.Step.Run.Shell != "ls" {
 		t.Errorf("run_command: got %+v, %v", w, err)
+	}
+}
+
+// A model is told which changes of trusted paths were put back, and which could not be.
+func TestHeldChangesAreTold(t *testing.T) {
+	c := begin(t)
+	c.answered(1, reply(call("a", "run_command", `{"command":"ls"}`)))
+	c.add(session.OperationCompleted, session.OperationCompletedData{StepID: session.TurnCallID(step, 1, 1), Command: &session.CommandResult{}, Held: []session.HeldChange{
+		{Guarded: session.Guarded{Path: "AGENTS.md"}, Change: session.FileModified},
+		{Guarded: session.Guarded{Path: ".envrc"}, Change: session.FileCreated, Stays: true},
+	}})
+	got := c.Request().Messages[2].Text
+	for _, want := range []string{"PUT BACK: other programs execute or trust these paths, so acode put them back as they were: AGENTS.md (modified).", "NOT PUT BACK: acode could not put back these paths, which other programs execute or trust: .envrc (created)."} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got %q, want %q in it", got, want)
+		}
 	}
 }

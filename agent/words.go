@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/tool"
 )
 
 // system tells the model where it works.
@@ -72,21 +73,7 @@ func unknown(d session.OperationUnknownData, r *reader) string {
 
 // command says how a command ended, with its output.
 func command(c session.CommandResult, r *reader) string {
-	return fmt.Sprintf("%s after %s.\n%s%s%s", ended(c), time.Duration(c.DurationUS*1000).Round(time.Millisecond), r.output(c.Stdout), r.output(c.Stderr), left(c))
-}
-
-func ended(c session.CommandResult) string {
-	switch {
-	case c.StartError != "":
-		return "The command could not start: " + c.StartError + ":"
-	case c.TimedOut:
-		return "TIMED OUT: the command was ended"
-	case c.Cancelled:
-		return "STOPPED: a person ended the command"
-	case c.Signal != "":
-		return "Ended by " + c.Signal
-	}
-	return fmt.Sprintf("Exit status %d", c.Exit)
+	return fmt.Sprintf("%s after %s.\n%s%s%s", tool.Ended(c), time.Duration(c.DurationUS*1000).Round(time.Millisecond), r.output(c.Stdout), r.output(c.Stderr), left(c))
 }
 
 func left(c session.CommandResult) string {
@@ -104,16 +91,23 @@ func late(us int64) string {
 	return "\n(acode did not run when the command ended, at " + time.UnixMicro(us).UTC().Format(time.RFC3339) + ". This is the recorded result.)"
 }
 
-// held says which changes were put back.
-func held(all []session.HeldChange) string {
-	if len(all) == 0 {
-		return ""
-	}
-	var names []string
+// held says which changes of trusted paths were put back, and which could not be.
+func held(all []session.HeldChange) (text string) {
+	var back, stay []string
 	for _, h := range all {
-		names = append(names, h.Path+" ("+h.Change+")")
+		if name := h.Path + " (" + h.Change + ")"; h.Stays {
+			stay = append(stay, name)
+		} else {
+			back = append(back, name)
+		}
 	}
-	return "\nPUT BACK: other programs execute or trust these paths, so acode put them back as they were: " + strings.Join(names, ", ") + ". A person may apply your changes. Do not make them again, but name them in your answer."
+	if len(back) > 0 {
+		text += "\nPUT BACK: other programs execute or trust these paths, so acode put them back as they were: " + strings.Join(back, ", ") + ". A person may apply your changes. Do not make them again, but name them in your answer."
+	}
+	if len(stay) > 0 {
+		text += "\nNOT PUT BACK: acode could not put back these paths, which other programs execute or trust: " + strings.Join(stay, ", ") + ". Tell a person."
+	}
+	return text
 }
 
 // More is the message that allows more turns.

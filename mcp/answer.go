@@ -12,6 +12,7 @@ import (
 
 	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/tool"
 )
 
 // The outcomes that are no outcomes of an operation.
@@ -215,7 +216,7 @@ func (t *talk) outcome(out *strings.Builder, r *result, a app.CallResult) {
 	case c != nil:
 		exit := c.Exit
 		r.Exit = &exit
-		fmt.Fprintf(out, "%s after %s.\n", ended(*c), time.Duration(c.DurationUS*1000).Round(time.Millisecond))
+		fmt.Fprintf(out, "%s after %s.\n", tool.Ended(*c), time.Duration(c.DurationUS*1000).Round(time.Millisecond))
 	case a.Outcome == app.CallFailed:
 		fmt.Fprintf(out, "FAILED: %s (%s)\n", a.Message, a.Code)
 	default:
@@ -251,21 +252,6 @@ func (t *talk) held(out *strings.Builder, r *result, a app.CallResult) {
 	if len(stay) > 0 {
 		fmt.Fprintf(out, "NOT PUT BACK: acode could not put back these paths, which other programs execute or trust: %s. Tell a person.\n", named(stay))
 	}
-}
-
-// ended says how a command ended.
-func ended(c session.CommandResult) string {
-	switch {
-	case c.StartError != "":
-		return "The command could not start: " + c.StartError + ":"
-	case c.TimedOut:
-		return "TIMED OUT: the command was ended"
-	case c.Cancelled:
-		return "STOPPED: the command was ended"
-	case c.Signal != "":
-		return "Ended by " + c.Signal
-	}
-	return fmt.Sprintf("Exit status %d", c.Exit)
 }
 
 // output returns the output of a command: its head, its tail, and how to read the rest.

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/acode-dev/acode/session"
@@ -64,4 +65,19 @@ func (t Tool) Step(args Arguments) session.Step {
 		}
 	}
 	return s
+}
+
+// Ended says for a model how a command ended.
+func Ended(c session.CommandResult) string {
+	switch {
+	case c.StartError != "":
+		return "The command could not start: " + c.StartError + ":"
+	case c.TimedOut:
+		return "TIMED OUT: the command was ended"
+	case c.Cancelled:
+		return "STOPPED: the command was ended"
+	case c.Signal != "":
+		return "Ended by " + c.Signal
+	}
+	return fmt.Sprintf("Exit status %d", c.Exit)
 }
