@@ -303,7 +303,7 @@ func (e environment) diff(c session.ChangedFile) (lines []string, known bool) {
 // mostDiffs is how many changed files are compared line by line for a model.
 const mostDiffs = 20
 
-// diffs returns changed files for a model, with a diff of those that the session uses.
+// diffs returns changed files for a model. Files that the session uses have a diff.
 func (e environment) diffs(changed []session.ChangedFile) (out []session.Difference) {
 	compared := 0
 	for _, c := range changed {

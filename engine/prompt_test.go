@@ -37,7 +37,7 @@ func newPrompted(t *testing.T, prompt session.Prompt, replies ...string) *prompt
 	if prompt.MaxTurns == 0 {
 		prompt.MaxTurns = session.DefaultMaxTurns
 	}
-	step := session.Step{ID: "work", Kind: session.KindPrompt, Prompt: &prompt}
+	step := session.Step{ID: "code", Kind: session.KindPrompt, Prompt: &prompt}
 	return &prompted{world: newWorld(t, plan(task("fix", step))), model: script.Model{Name: "m", File: file}, replies: map[string]string{}}
 }
 
@@ -147,7 +147,7 @@ func TestPromptIsCarriedOut(t *testing.T) {
 	if d := payload[session.StepCompletedData](w.world, session.StepCompleted); d.Capture == nil || d.Capture.Name != "ANSWER" || d.Matches.Text != "It is done." {
 		t.Errorf("receipt: got %+v", d)
 	}
-	w.inOrder("commit MessageAdded + ModelAsked", "model asked", "commit ModelAnswered + started fix/work/c1.1:1", "effect fix/work/c1.1:1", "commit completed fix/work/c1.1:1 + started fix/work/c1.2:1")
+	w.inOrder("commit MessageAdded + ModelAsked", "model asked", "commit ModelAnswered + started fix/code/c1.1:1", "effect fix/code/c1.1:1", "commit completed fix/code/c1.1:1 + started fix/code/c1.2:1")
 	if len(w.replies) != 0 {
 		t.Errorf("replies are left: %q", w.replies)
 	}

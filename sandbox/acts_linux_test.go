@@ -89,11 +89,11 @@ func fileActs() map[string]func([]string) error {
 			_ = os.Symlink(a[0], "to-"+filepath.Base(filepath.Dir(a[0])))
 			return opened("to-"+filepath.Base(filepath.Dir(a[0])), os.O_WRONLY)
 		},
-		"chown-nobody": func(a []string) error { return os.Lchown(a[0], 65534, 65534) },
-		"mount":        func(a []string) error { return mounted("tmpfs", a[0], "tmpfs", 0) },
-		"bind-mount":   func(a []string) error { return mounted(a[0], "dir", "", unix.MS_BIND) },
-		"remount":      func(a []string) error { return unix.Mount("", a[0], "", unix.MS_REMOUNT|unix.MS_BIND, "") },
-		"chroot":       func(a []string) error { return unix.Chroot(a[0]) },
+		"chown-other": func(a []string) error { return os.Lchown(a[0], 65534, 65534) },
+		"mount":       func(a []string) error { return mounted("tmpfs", a[0], "tmpfs", 0) },
+		"bind-mount":  func(a []string) error { return mounted(a[0], "dir", "", unix.MS_BIND) },
+		"remount":     func(a []string) error { return unix.Mount("", a[0], "", unix.MS_REMOUNT|unix.MS_BIND, "") },
+		"chroot":      func(a []string) error { return unix.Chroot(a[0]) },
 		"rewrite": func(a []string) error {
 			b, err := os.ReadFile(a[0])
 			if err != nil {

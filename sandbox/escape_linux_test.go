@@ -98,7 +98,7 @@ func escapes(b box, s stagings) []escape {
 		{name: "remount", bad: []string{"remount", "/"}, good: []string{"mkdir", in("dir4")}, safe: true},
 		{name: "remount a listed directory", bad: []string{"remount", b.listed}, good: []string{"mkdir", in("dir5")}, safe: true},
 		{name: "chroot", bad: []string{"chroot", "."}, good: []string{"list", "."}, root: true},
-		{name: "give a file away", bad: []string{"chown-nobody", in("file")}, good: []string{"chown", in("file")}, root: true},
+		{name: "give a file away", bad: []string{"chown-other", in("file")}, good: []string{"chown", in("file")}, root: true},
 		{name: "kernel setting", bad: []string{"rewrite", "/proc/sys/kernel/core_pattern"}, good: []string{"rewrite", in("file")}, root: true},
 		{name: "sysrq", bad: []string{"append", "/proc/sysrq-trigger"}, good: []string{"read", "/proc/version"}, safe: true},
 		{name: "/sys", bad: []string{"append", "/sys/power/state"}, good: []string{"list", "/sys"}, safe: true},

@@ -7,7 +7,7 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
-var fix = session.StepID{Task: "fix", Step: "work"}
+var fix = session.StepID{Task: "fix", Step: "code"}
 
 // talking returns a session with a conversation whose first reply has two calls.
 func talking(t *testing.T) *session.Session {

@@ -84,15 +84,15 @@ func TestHistoryGoesOnAfterDamage(t *testing.T) {
 
 // The history shows the beginnings of the messages of a conversation.
 func TestHistoryShowsConversations(t *testing.T) {
-	step := session.StepID{Task: "fix", Step: "work"}
+	step := session.StepID{Task: "fix", Step: "code"}
 	for _, tt := range []struct {
 		typ  session.EventType
 		data any
 		want string
 	}{
-		{session.MessageAdded, session.MessageAddedData{StepID: step, Kind: session.MessagePrompt, Text: "Fix it\nand test it"}, "fix/work prompt: Fix it …"},
-		{session.ModelAnswered, session.ModelAnsweredData{StepID: session.TurnID(step, 7), Attempt: 2, Said: session.Output{Text: strings.Repeat("ä", 40)}}, "fix/work/m7 attempt 2 " + strings.Repeat("ä", 30) + " …"},
-		{session.ModelAsked, session.ModelAskedData{StepID: session.TurnID(step, 7), Attempt: 1}, "fix/work/m7"},
+		{session.MessageAdded, session.MessageAddedData{StepID: step, Kind: session.MessagePrompt, Text: "Fix it\nand test it"}, "fix/code prompt: Fix it …"},
+		{session.ModelAnswered, session.ModelAnsweredData{StepID: session.TurnID(step, 7), Attempt: 2, Said: session.Output{Text: strings.Repeat("ä", 40)}}, "fix/code/m7 attempt 2 " + strings.Repeat("ä", 30) + " …"},
+		{session.ModelAsked, session.ModelAskedData{StepID: session.TurnID(step, 7), Attempt: 1}, "fix/code/m7"},
 	} {
 		raw, err := json.Marshal(tt.data)
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 func scripted(t *testing.T, keys string, replies ...string) promptSite {
 	t.Helper()
 	s := newPromptSite(t, t.TempDir(), acodePath)
-	must(t, os.WriteFile(s.plan(), []byte("version: 1\ntask: Prompt\ntasks:\n  - id: fix\n    steps:\n      - {id: work, prompt: Do it, tools: [files, commands]"+keys+"}\n      - run: 'echo \"${ANSWER:-none}\" > answer'\n"), 0o600))
+	must(t, os.WriteFile(s.plan(), []byte("version: 1\ntask: Prompt\ntasks:\n  - id: fix\n    steps:\n      - {id: code, prompt: Do it, tools: [files, commands]"+keys+"}\n      - run: 'echo \"${ANSWER:-none}\" > answer'\n"), 0o600))
 	s.script(t, replies...)
 	return s
 }

@@ -99,7 +99,7 @@ func (s promptSite) log() string { return filepath.Join(s.root, "requests") }
 
 func newPromptSite(t testing.TB, dir, program string) promptSite {
 	t.Helper()
-	s := promptSite{newSite(t, dir, "version: 1\ntask: Prompt\ntasks:\n  - id: fix\n    steps:\n      - {id: work, prompt: Carry out the script, tools: [files, commands]}\n", nil)}
+	s := promptSite{newSite(t, dir, "version: 1\ntask: Prompt\ntasks:\n  - id: fix\n    steps:\n      - {id: code, prompt: Carry out the script, tools: [files, commands]}\n", nil)}
 	s.program = program
 	writeScript(t, filepath.Join(dir, "script"))
 	must(t, os.MkdirAll(filepath.Join(dir, "config", "acode"), 0o700))

@@ -18,7 +18,7 @@ func TestPromptsAtOnce(t *testing.T) {
 	var plan strings.Builder
 	plan.WriteString("version: 1\ntask: Prompts\nmax_parallel: 2\ntasks:\n")
 	for _, name := range []string{"a", "b"} {
-		fmt.Fprintf(&plan, "  - {id: %s, steps: [{id: work, prompt: 'Do %[1]s', tools: [commands]}]}\n", name)
+		fmt.Fprintf(&plan, "  - {id: %s, steps: [{id: code, prompt: 'Do %[1]s', tools: [commands]}]}\n", name)
 	}
 	must(t, os.WriteFile(s.plan(), []byte(plan.String()), 0o600))
 	var replies []string
@@ -110,7 +110,7 @@ func TestReadsAreKilled(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(s.ws(), "big"), nil, 0o600))
 	must(t, os.Truncate(filepath.Join(s.ws(), "big"), 1<<30)) // reading it takes long enough for a kill
 	p := s.start(t, "run", s.plan())
-	eventually(t, "the calls began", func() bool { return strings.Contains(s.acode(t, "history").output, "fix/work/c1.2") })
+	eventually(t, "the calls began", func() bool { return strings.Contains(s.acode(t, "history").output, "fix/code/c1.2") })
 	p.signal(syscall.SIGKILL)
 	if e := p.wait(t); e.exit != -1 {
 		t.Fatalf("the kill came too late: %v", e)
