@@ -78,9 +78,13 @@ func (p *Plan) GateOf(c *Continuation, gate StepID, question string) Gate {
 }
 
 // Does returns the effect of s, line by line. For a command it returns the text, or the
-// arguments with shell quoting.
+// arguments with shell quoting. For a prompt it returns the text and the powers of the
+// model.
 func (s Step) Does() []string {
 	switch {
+	case s.Prompt != nil:
+		may := append([]string{"read"}, s.Prompt.Tools...)
+		return append(strings.Split(strings.TrimRight(s.Prompt.Text, "\n"), "\n"), "(the model may use: "+strings.Join(may, ", ")+")")
 	case s.Run == nil && len(s.Changes) == 0:
 		return nil
 	case s.Run == nil:

@@ -117,3 +117,11 @@ func TestGateLinesAreBounded(t *testing.T) {
 		t.Errorf("Lines: got %q", got)
 	}
 }
+
+// A person sees the prompt and the powers of a model before a yes.
+func TestPromptAfterAGate(t *testing.T) {
+	step := session.Step{ID: "s", Kind: session.KindPrompt, Name: "Let the model work", Prompt: &session.Prompt{Text: "Build it\nand ship it\n", Tools: []string{"commands"}}}
+	if got, want := step.Does(), []string{"Build it", "and ship it", "(the model may use: read, commands)"}; !cmp.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
