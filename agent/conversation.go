@@ -21,9 +21,11 @@ type Conversation struct {
 	Powers []string
 	// Workspace is an absolute path.
 	Workspace string
-	// Decode reads the bytes of a reply.
-	Decode func([]byte) (session.Reply, error)
+	// Decode reads the bytes of a reply of a provider.
+	Decode func(provider string, raw []byte) (session.Reply, error)
 
+	// the model that was asked last
+	model    session.ModelSetup
 	messages []session.Message
 	// last whole reply, and the calls of it that have an outcome
 	reply *session.Reply
@@ -48,6 +50,11 @@ func (c *Conversation) Add(e session.Event, read func(session.BlobRef) ([]byte, 
 		var d session.ChangesAcceptedData
 		if err = e.Decode(&d); err == nil {
 			c.accept(d)
+		}
+	case session.ModelAsked:
+		var d session.ModelAskedData
+		if err = e.Decode(&d); err == nil && d.Of() == c.Step {
+			c.model = d.Model
 		}
 	case session.ModelAnswered:
 		var d session.ModelAnsweredData
@@ -94,11 +101,11 @@ func (c *Conversation) added(d session.MessageAddedData) {
 
 // answered adds a reply, and keeps the places of the results behind it.
 func (c *Conversation) answered(d session.ModelAnsweredData, r *reader) error {
-	reply, err := c.Decode(r.blob(d.Reply))
+	reply, err := c.Decode(c.model.Provider, r.blob(d.Reply))
 	if err != nil || r.err != nil {
 		return err
 	}
-	c.messages = append(c.messages, session.Message{Role: session.RoleModel, Text: reply.Text, Calls: reply.Calls})
+	c.messages = append(c.messages, session.Message{Role: session.RoleModel, Text: reply.Text, Calls: reply.Calls, Native: reply.Native, Model: c.model})
 	c.reply, c.done, c.results = &reply, map[int]bool{}, len(c.messages)
 	for _, call := range reply.Calls {
 		c.messages = append(c.messages, session.Message{Role: session.RoleTool, Call: call.ID})
@@ -113,7 +120,7 @@ func (c *Conversation) failed(d session.ModelFailedData, r *reader) error {
 	if d.Part.Hash == "" {
 		return nil
 	}
-	part, err := c.Decode(r.blob(d.Part))
+	part, err := c.Decode(c.model.Provider, r.blob(d.Part))
 	if err == nil && part.Text != "" {
 		c.messages = append(c.messages, session.Message{Role: session.RoleModel, Text: part.Text, Cut: true})
 	}

@@ -19,7 +19,7 @@ var _ engine.Conversation = (*agent.Conversation)(nil)
 var step = session.StepID{Task: "fix", Step: "code"}
 
 // decode reads a reply that is JSON.
-func decode(raw []byte) (r session.Reply, err error) {
+func decode(_ string, raw []byte) (r session.Reply, err error) {
 	err = json.Unmarshal(raw, &r)
 	for i := range r.Calls {
 		r.Calls[i].Number = i + 1
@@ -81,6 +81,28 @@ func (c told) add(typ session.EventType, data any) {
 func (c told) answered(turn int, r session.Reply) {
 	c.t.Helper()
 	c.add(session.ModelAnswered, session.ModelAnsweredData{StepID: session.TurnID(step, turn), Reply: c.blob(r), Calls: len(r.Calls)})
+}
+
+// Each reply is read by the reader of the provider that was asked for it, and keeps the
+// form of that provider.
+func TestRepliesOfTwoProviders(t *testing.T) {
+	c := begin(t)
+	var read []string
+	c.Decode = func(provider string, raw []byte) (session.Reply, error) {
+		read = append(read, provider)
+		return session.Reply{Text: "I work.", Native: json.RawMessage(raw)}, nil
+	}
+	for i, provider := range []string{"one", "other"} {
+		c.add(session.ModelAsked, session.ModelAskedData{StepID: session.TurnID(step, i+1), Model: session.ModelSetup{Name: "m", Provider: provider}})
+		c.add(session.ModelFailed, session.ModelFailedData{StepID: session.TurnID(step, i+1), Part: c.blob("part")})
+		c.add(session.ModelAnswered, session.ModelAnsweredData{StepID: session.TurnID(step, i+1), Reply: c.blob(provider)})
+		if m := c.Request().Messages; m[len(m)-1].Model.Provider != provider || string(m[len(m)-1].Native) != `"`+provider+`"` {
+			t.Errorf("the message of %s: got %+v", provider, m[len(m)-1])
+		}
+	}
+	if diff := cmp.Diff([]string{"one", "one", "other", "other"}, read); diff != "" {
+		t.Errorf("readers (-want +got):\n%s", diff)
+	}
 }
 
 // The results stand behind their reply in the order of its calls, also if the receipts

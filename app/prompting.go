@@ -33,7 +33,7 @@ type Talks struct {
 	Model func(name string, c config.Model) (Model, error)
 	// Converse returns an empty conversation of a step whose model has these powers and
 	// works in the directory dir.
-	Converse func(step session.StepID, powers []string, dir string, decode func([]byte) (session.Reply, error)) Conversation
+	Converse func(step session.StepID, powers []string, dir string) Conversation
 }
 
 // ErrNeedsModels is the error of a session whose remaining steps ask a model, in a
@@ -119,8 +119,8 @@ func (w *work) prompting(root *workspace.Root) engine.Prompting {
 	}
 	return engine.Prompting{
 		Models: func(name string) (engine.Model, error) { return w.model(cmp.Or(w.choices.Model, name)) },
-		Converse: func(step session.StepID, powers []string, decode func([]byte) (session.Reply, error)) engine.Conversation {
-			return w.Talks.Converse(step, powers, w.Workspace, decode)
+		Converse: func(step session.StepID, powers []string) engine.Conversation {
+			return w.Talks.Converse(step, powers, w.Workspace)
 		},
 		Reads: func(ctx context.Context, work session.CallWork) (string, []session.FileState, error) {
 			return reads(ctx, root, work)

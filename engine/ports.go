@@ -233,6 +233,11 @@ type Model interface {
 	// has the code ErrModel unless into failed.
 	Ask(ctx context.Context, r session.ModelRequest, into io.Writer) error
 
+	// Check asks whether the model is there. It returns ErrEnvironment only if the provider
+	// says that there is no such model, ErrConfig for a refused key, and ErrModel if it got
+	// no answer to this question.
+	Check(ctx context.Context) error
+
 	// Reply reads the bytes of a reply, or of a part of one. Equal bytes give equal
 	// replies.
 	Reply(raw []byte) (session.Reply, error)
@@ -279,7 +284,7 @@ type Prompting struct {
 	// Models returns the model of a name in the configuration.
 	Models func(name string) (Model, error)
 	// Converse returns an empty conversation of a step whose model has these powers.
-	Converse func(step session.StepID, powers []string, decode func([]byte) (session.Reply, error)) Conversation
+	Converse func(step session.StepID, powers []string) Conversation
 	// Reads carries out a call that only reads. It returns what the model gets.
 	Reads   func(context.Context, session.CallWork) (text string, files []session.FileState, err error)
 	Replies Replies

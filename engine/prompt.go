@@ -33,7 +33,7 @@ func (b *branch) prompt(ctx context.Context, it *session.Item, step *session.Ste
 	if err != nil {
 		return err
 	}
-	t := &talk{branch: b, it: it, p: step.Prompt, model: model, conv: b.Converse(it.ID, step.Prompt.Tools, model.Reply)}
+	t := &talk{branch: b, it: it, p: step.Prompt, model: model, conv: b.Converse(it.ID, step.Prompt.Tools)}
 	if err := b.enter(ctx, it, session.StepStartedData{Digest: step.Digest()}); err != nil {
 		return err
 	}

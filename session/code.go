@@ -1,6 +1,9 @@
 package session
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // Code names a kind of failure that a person or a script can act on. A Code is an error,
 // so callers match it with errors.Is. The exit status depends only on the code.
@@ -134,6 +137,9 @@ type Error struct {
 	Next Hint
 	// Retryable says that the same call may succeed later.
 	Retryable bool
+	// Wait is how long the other side asks to wait before the next call; 0 if it does not
+	// say.
+	Wait time.Duration
 	// Cause is nil if the message is complete.
 	Cause error
 }

@@ -1,5 +1,7 @@
 package session
 
+import "encoding/json"
+
 // Role is who speaks a message.
 type Role string
 
@@ -22,6 +24,11 @@ type Message struct {
 	Call string `json:"call,omitempty"`
 	// Failed says that a tool's message is an error.
 	Failed bool `json:"failed,omitempty"`
+	// Native is a model's message in the form of its provider, to be sent back as it is to
+	// the model that wrote it. Other models get Text and Calls.
+	Native json.RawMessage `json:"-"`
+	// Model is the model that wrote Native.
+	Model ModelSetup `json:"-"`
 }
 
 // ModelCall is a call in a reply of a model.
@@ -57,7 +64,19 @@ type Reply struct {
 	Usage Usage
 	// Whole says that the reply arrived to its end.
 	Whole bool
+	// Ended says why a whole reply ended; empty if the model had finished.
+	Ended string
+	// Native is the message in the form of the provider; nil if it has none of its own.
+	Native json.RawMessage
 }
+
+// The reasons why a reply ended before the model had finished.
+const (
+	// its length is at the limit, so the arguments of its last call may be cut
+	EndedLength = "length"
+	// the model or a filter of the provider refused to answer
+	EndedRefusal = "refusal"
+)
 
 // Decision is what a conversation does with a reply: it carries out calls, and then ends
 // or asks again.

@@ -53,11 +53,14 @@ type Talk struct {
 type Usage struct {
 	Input  int64 `json:"input,omitempty"`
 	Output int64 `json:"output,omitempty"`
+	// Cached is the part of Input that the provider had in its cache.
+	Cached int64 `json:"cached,omitempty"`
 }
 
 func (u *Usage) add(more Usage) {
 	u.Input += more.Input
 	u.Output += more.Output
+	u.Cached += more.Cached
 }
 
 // ModelSetup describes the configuration of a model without its secrets.

@@ -19,6 +19,14 @@ func model(name string, c config.Model) (app.Model, error) {
 }
 
 // converse returns an empty conversation.
-func converse(step session.StepID, powers []string, workspace string, decode func([]byte) (session.Reply, error)) app.Conversation {
-	return &talk.Conversation{Step: step, Powers: powers, Workspace: workspace, Decode: decode}
+func converse(step session.StepID, powers []string, workspace string) app.Conversation {
+	return &talk.Conversation{Step: step, Powers: powers, Workspace: workspace, Decode: reply}
+}
+
+// reply reads the bytes of a reply of a provider.
+func reply(provider string, raw []byte) (session.Reply, error) {
+	if provider == "script" {
+		return script.Model{}.Reply(raw)
+	}
+	return session.Reply{}, &session.Error{Code: session.ErrModel, Message: fmt.Sprintf("this program cannot read the replies of the provider %q", provider)}
 }

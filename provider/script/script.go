@@ -92,6 +92,12 @@ func (m Model) Ask(ctx context.Context, r session.ModelRequest, into io.Writer) 
 	return nil
 }
 
+// Check returns ErrModel if the script cannot be read.
+func (m Model) Check(context.Context) error {
+	_, err := m.lines()
+	return err
+}
+
 // log appends the request to the log.
 func (m Model) log(r session.ModelRequest) error {
 	if m.Log == "" {
@@ -120,8 +126,8 @@ func (m Model) unusable(what, place string, cause error) error {
 		Next: session.Words("correct the script, then resume")}
 }
 
-// reply returns the line of the script for r.
-func (m Model) reply(r session.ModelRequest) (line, error) {
+// lines returns the lines of the script.
+func (m Model) lines() ([][]byte, error) {
 	info, err := os.Stat(m.File)
 	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxBytes) {
 		err = fmt.Errorf("it is not a file of at most %d bytes", maxBytes)
@@ -131,7 +137,16 @@ func (m Model) reply(r session.ModelRequest) (line, error) {
 		raw, err = os.ReadFile(m.File)
 	}
 	if err != nil {
-		return line{}, m.unusable("its script cannot be read", m.File, err)
+		return nil, m.unusable("its script cannot be read", m.File, err)
+	}
+	return bytes.Split(bytes.TrimSpace(raw), []byte("\n")), nil
+}
+
+// reply returns the line of the script for r.
+func (m Model) reply(r session.ModelRequest) (line, error) {
+	lines, err := m.lines()
+	if err != nil {
+		return line{}, err
 	}
 	n := 0
 	for _, msg := range r.Messages {
@@ -139,7 +154,6 @@ func (m Model) reply(r session.ModelRequest) (line, error) {
 			n++
 		}
 	}
-	lines := bytes.Split(bytes.TrimSpace(raw), []byte("\n"))
 	if n >= len(lines) {
 		return line{}, m.unusable(fmt.Sprintf("its script has %d replies, and this is request %d", len(lines), n+1), m.File, nil)
 	}

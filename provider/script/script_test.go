@@ -96,6 +96,12 @@ func TestNoReply(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", name, err, tt.want)
 		}
 	}
+	if err := gone.Check(t.Context()); !errors.Is(err, session.ErrModel) {
+		t.Errorf("Check of no file: got %v", err)
+	}
+	if err := model(t, `{"text":"one"}`).Check(t.Context()); err != nil {
+		t.Errorf("Check: got %v", err)
+	}
 	if _, err := gone.Reply([]byte("{\n")); !errors.Is(err, session.ErrModel) {
 		t.Errorf("Reply of no JSON: got %v", err)
 	}
