@@ -4,6 +4,7 @@
 package agent
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/acode-dev/acode/session"
@@ -114,17 +115,20 @@ func (c *Conversation) answered(d session.ModelAnsweredData, r *reader) error {
 }
 
 // failed adds the part of a reply that arrived, as the model's own unfinished words.
-// Calls of it do not count.
+// Calls of it do not count, nor does the rest of a part that cannot be read.
 func (c *Conversation) failed(d session.ModelFailedData, r *reader) error {
 	c.reply, c.done = nil, nil
 	if d.Part.Hash == "" {
 		return nil
 	}
 	part, err := c.Decode(c.model.Provider, r.blob(d.Part))
-	if err == nil && part.Text != "" {
+	if err != nil && !errors.Is(err, session.ErrModel) || r.err != nil {
+		return err
+	}
+	if part.Text != "" {
 		c.messages = append(c.messages, session.Message{Role: session.RoleModel, Text: part.Text, Cut: true})
 	}
-	return err
+	return nil
 }
 
 // result fills the place of the result of a call of the last reply.

@@ -25,6 +25,8 @@ type prompted struct {
 	// replies are the bytes that arrived, by key
 	replies map[string]string
 	asked   []session.ModelRequest
+	// how many of the next replies cannot be read
+	garbles int
 }
 
 func newPrompted(t *testing.T, prompt session.Prompt, replies ...string) *prompted {
@@ -53,6 +55,11 @@ func (m asking) Ask(ctx context.Context, r session.ModelRequest, into io.Writer)
 	}
 	m.w.note("model asked")
 	m.w.asked = append(m.w.asked, r)
+	if m.w.garbles > 0 {
+		m.w.garbles--
+		_, err := io.WriteString(into, "{\n")
+		return err
+	}
 	return m.Model.Ask(ctx, r, into)
 }
 
@@ -228,6 +235,14 @@ func TestReplyIsCutOff(t *testing.T) {
 	}) {
 		t.Errorf("the part that arrived is not in %+v", last)
 	}
+}
+
+// A reply that cannot be read pauses the session, and the next resume asks again.
+func TestReplyCannotBeRead(t *testing.T) {
+	w := newPrompted(t, session.Prompt{}, isDone)
+	w.garbles = 1
+	wantResult(t, w.process().must(), session.Paused, session.ReasonProvider, session.ErrModel)
+	wantResult(t, w.process().must(), session.Completed, "", "")
 }
 
 // A model that gives up fails its step.
