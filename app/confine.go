@@ -67,7 +67,7 @@ func (s *Setup) Examine() (d Diagnosis, err error) {
 	if trial.Workspace, err = os.MkdirTemp("", "acode-doctor-"); err != nil {
 		return d, fmt.Errorf("make a workspace: %w", err)
 	}
-	box, err := trial.box(d.Mode, false)
+	box, err := trial.box(d.Mode, session.Confined)
 	p := sandbox.Profile(box.Sandbox)
 	// they held nothing
 	defer func() { _, _ = os.RemoveAll(trial.Workspace), os.RemoveAll(filepath.Dir(p.Home)) }()
@@ -94,17 +94,17 @@ func (w *work) confines() func(session.Confinement) (engine.Box, error) {
 		if err != nil {
 			return engine.Box{}, err
 		}
-		return w.box(m, how == session.ConfinedOnline)
+		return w.box(m, how)
 	}
 }
 
 // box returns a sandbox for commands in the workspace.
-func (s *Setup) box(mode string, network bool) (engine.Box, error) {
+func (s *Setup) box(mode string, how session.Confinement) (engine.Box, error) {
 	if within(s.Workspace, resolved(s.home())) {
 		return engine.Box{}, &session.Error{Code: session.ErrConfig, Message: "the store lies inside the workspace, so commands cannot be kept from it; the command was not started", Place: s.home(),
 			Next: session.Words("set ACODE_HOME to a directory outside " + s.Workspace)}
 	}
-	p, place := s.Profile(mode, network)
+	p, place := s.Profile(mode, how)
 	for _, dir := range []string{p.Home, p.Tmp} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return engine.Box{}, &session.Error{Code: session.ErrStoreIO, Message: "the private directories of commands cannot be made; the command was not started", Place: dir, Cause: err}
@@ -115,13 +115,14 @@ func (s *Setup) box(mode string, network bool) (engine.Box, error) {
 }
 
 // Profile returns what confined commands of the workspace may do.
-func (s *Setup) Profile(mode string, network bool) (sandbox.Profile, sandbox.Place) {
+func (s *Setup) Profile(mode string, how session.Confinement) (sandbox.Profile, sandbox.Place) {
+	network := how == session.ConfinedOnline
 	sum := sha256.Sum256([]byte(s.Workspace))
 	state := resolved(s.home())
 	dir := filepath.Join(state, "sandbox", hex.EncodeToString(sum[:8]))
 	place := sandbox.Place{Getenv: os.Getenv, Home: resolved(config.UserDir(os.Getenv)), State: state, Network: network}
 	return sandbox.Profile{
-		Mode: mode, Workspace: s.Workspace, Home: filepath.Join(dir, "home"), Tmp: filepath.Join(dir, "tmp"), Read: place.Readable(), Network: network,
+		Mode: mode, Workspace: s.Workspace, Home: filepath.Join(dir, "home"), Tmp: filepath.Join(dir, "tmp"), Read: place.Readable(), Network: network, ReadOnly: how == session.ConfinedReading,
 	}, place
 }
 

@@ -52,6 +52,13 @@ func (s stage) program() []unix.SockFilter {
 	for _, nr := range []uint32{unix.SYS_CLONE, unix.SYS_UNSHARE} {
 		p.call(nr, 0, func(p *program) { p.when(unix.BPF_JSET, unix.CLONE_NEWUSER, refuse(unix.EPERM)) })
 	}
+	if s.ReadOnly {
+		// attributes of a file that is open for reading
+		p.call(unix.SYS_IOCTL, 1, func(p *program) {
+			p.when(unix.BPF_JEQ, unix.FS_IOC_SETFLAGS, refuse(unix.EPERM))
+			p.when(unix.BPF_JEQ, setAttributes, refuse(unix.EPERM))
+		})
+	}
 	p.call(unix.SYS_SOCKET, 0, func(p *program) {
 		for _, family := range s.families() {
 			p.when(unix.BPF_JEQ, family, unix.SECCOMP_RET_ALLOW)
@@ -68,6 +75,24 @@ func (s stage) program() []unix.SockFilter {
 	return p
 }
 
+// metadata are the calls that change modes, owners, times and attributes, which Landlock
+// does not restrict. oldMetadata are those that only amd64 has.
+var (
+	metadata = []uint32{
+		unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_UTIMENSAT,
+		unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_SETXATTRAT,
+		unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, unix.SYS_REMOVEXATTRAT, fileSetattr,
+	}
+	// chmod, chown, lchown, utime, utimes, futimesat
+	oldMetadata = []uint32{90, 92, 94, 132, 235, 261}
+)
+
+// setAttributes is FS_IOC_FSSETXATTR.
+const setAttributes = 0x401c5820
+
+// fileSetattr is the number of file_setattr on all architectures.
+const fileSetattr = 469
+
 // refused lists calls that are refused always.
 func (s stage) refused() []uint32 {
 	calls := []uint32{
@@ -76,6 +101,12 @@ func (s stage) refused() []uint32 {
 		// interfaces with many flaws in the past, which builds and tests do not need
 		unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD,
 		unix.SYS_SETNS,
+	}
+	if s.ReadOnly {
+		calls = append(calls, metadata...)
+		if runtime.GOARCH == "amd64" {
+			calls = append(calls, oldMetadata...)
+		}
 	}
 	if s.Mode == Filter {
 		// shared memory and queues of other processes; files of memory work

@@ -84,16 +84,20 @@ type rule struct {
 
 func (s stage) rules() []rule {
 	var out []rule
-	for _, path := range s.writable() {
-		out = append(out, rule{path, readAccess | makeAccess | writeAccess})
+	ownAccess := uint64(readAccess | makeAccess | writeAccess)
+	if s.ReadOnly {
+		ownAccess = readAccess
+	}
+	for _, path := range s.own() {
+		out = append(out, rule{path, ownAccess})
 	}
 	for _, path := range devices {
 		out = append(out, rule{path, fileAccess})
 	}
 	if s.Mode == Namespaces {
 		// only what the profile names exists there
-		return append(out, rule{"/", readAccess}, rule{"/tmp", readAccess | makeAccess | writeAccess}, rule{"/var/tmp", readAccess | makeAccess | writeAccess},
-			rule{"/dev/pts", readAccess | writeAccess}, rule{"/dev/shm", readAccess | makeAccess | writeAccess})
+		return append(out, rule{"/", readAccess}, rule{"/tmp", ownAccess}, rule{"/var/tmp", ownAccess},
+			rule{"/dev/pts", ownAccess &^ makeAccess}, rule{"/dev/shm", ownAccess})
 	}
 	for _, path := range append(s.Read, "/proc", "/sys") {
 		out = append(out, rule{path, readAccess})

@@ -25,6 +25,8 @@ type Profile struct {
 	Read []string `json:"read"`
 	// Network lets the command use the network of this machine.
 	Network bool `json:"network,omitempty"`
+	// ReadOnly lets the command write nowhere, except to devices such as /dev/null.
+	ReadOnly bool `json:"read_only,omitempty"`
 }
 
 // TempDir returns the path of the temporary directory as the command sees it.
@@ -35,7 +37,8 @@ func (p Profile) TempDir() string {
 	return p.Tmp
 }
 
-func (p Profile) writable() []string { return []string{p.Workspace, p.Home, p.Tmp} }
+// own returns the directories that the command may write below unless it only reads.
+func (p Profile) own() []string { return []string{p.Workspace, p.Home, p.Tmp} }
 
 // Stage is the first argument of this program when it is the first stage of a confined
 // command. The other arguments are for Enter.

@@ -87,12 +87,12 @@ func (s stage) trees() ([]tree, error) {
 		}
 	}
 	for _, at := range []string{"/tmp", "/var/tmp"} {
-		if err := add(s.Tmp, at, true); err != nil {
+		if err := add(s.Tmp, at, !s.ReadOnly); err != nil {
 			return nil, err
 		}
 	}
-	for _, path := range s.writable() {
-		if err := add(path, path, true); err != nil {
+	for _, path := range s.own() {
+		if err := add(path, path, !s.ReadOnly); err != nil {
 			return nil, err
 		}
 	}

@@ -90,6 +90,9 @@ func (p Profile) Enforced() string {
 	if p.Network {
 		text += ", network"
 	}
+	if p.ReadOnly {
+		text += ", reading"
+	}
 	return text
 }
 

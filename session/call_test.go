@@ -56,6 +56,7 @@ func TestOperationsInOrder(t *testing.T) {
 func TestConfinement(t *testing.T) {
 	for want, req := range map[session.Confinement]session.CommandRequest{
 		session.Unconfined: {}, session.Confined: {Sandbox: &session.Sandbox{}}, session.ConfinedOnline: {Sandbox: &session.Sandbox{Network: true}},
+		session.ConfinedReading: {Sandbox: &session.Sandbox{ReadOnly: true}},
 	} {
 		if got := req.Confinement(); got != want {
 			t.Errorf("Confinement of %+v: got %s, want %s", req.Sandbox, got, want)

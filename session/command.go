@@ -43,6 +43,8 @@ type Sandbox struct {
 	Read []string `json:"read"`
 	// Network lets the command use the network of this machine.
 	Network bool `json:"network,omitempty"`
+	// ReadOnly lets the command write nowhere.
+	ReadOnly bool `json:"read_only,omitempty"`
 }
 
 // Confinement says whether a command runs in a sandbox.
@@ -56,6 +58,9 @@ const (
 	Confined Confinement = "on"
 	// ConfinedOnline runs the command in a sandbox with the network of this machine.
 	ConfinedOnline Confinement = "network"
+	// ConfinedReading runs the command in a sandbox where it writes nowhere and has no
+	// network.
+	ConfinedReading Confinement = "reading"
 )
 
 // Confinement returns the confinement of req.
@@ -63,6 +68,8 @@ func (req CommandRequest) Confinement() Confinement {
 	switch {
 	case req.Sandbox == nil:
 		return Unconfined
+	case req.Sandbox.ReadOnly:
+		return ConfinedReading
 	case req.Sandbox.Network:
 		return ConfinedOnline
 	}
