@@ -1,5 +1,5 @@
 // Package shell reads shell texts without running them. It reports which variables of
-// its environment a text needs, and whether it has a pipeline.
+// its environment a text needs, whether it has a pipeline, and which programs it starts.
 //
 // It reports too many variables rather than too few. It omits a name only if the text
 // has given it a value on every path to the place that reads it. An assignment in a

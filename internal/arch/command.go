@@ -21,6 +21,9 @@ func Arguments() map[string][]string {
 		"app/supervise.go": {"acode supervise"},
 		// The flag that sets a key. A door looks for it there.
 		"config/key.go": {"--"},
+		// Options of git and other programs that are judged.
+		"policy/git.go":      {"--"},
+		"policy/programs.go": {"--"},
 		// An option of unshare.
 		"process/process_linux.go": {"--mount-proc"},
 		// An option of curl.

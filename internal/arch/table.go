@@ -25,6 +25,7 @@ func Packages() map[string][]string {
 		"engine": {"session", "redact"},
 		"resume": {"session", "redact"},
 		"agent":  {"session", "tool"},
+		"policy": {"session", "shell"},
 		"outbox": {"session", "redact"},
 
 		// Adapters implement those interfaces. They import neither use cases nor one
