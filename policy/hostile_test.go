@@ -72,7 +72,7 @@ func (p place) write(name, text string, mode fs.FileMode) {
 
 func (p place) command(argv []string) *exec.Cmd {
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Dir, cmd.Env = p.ws, []string{"PATH=" + strings.Join(p.path, ":"), "HOME=" + filepath.Join(filepath.Dir(p.ws), "out"), "GIT_OPTIONAL_LOCKS=0"}
+	cmd.Dir, cmd.Env = p.ws, []string{"PATH=" + strings.Join(p.path, ":"), "HOME=/nonexistent", "GIT_OPTIONAL_LOCKS=0"}
 	return cmd
 }
 
@@ -458,8 +458,11 @@ func TestNetwork(t *testing.T) {
 			t.Errorf("%s, network denied: got %+v", bad, v)
 		}
 		guard := "program"
-		if strings.Contains(bad, "/dev/") {
+		switch {
+		case strings.Contains(bad, "/dev/"):
 			guard = "input"
+		case strings.HasPrefix(bad, "go "):
+			guard = "arguments"
 		}
 		most.Network, most.Rules = Ask, nil
 		if v := p.judge(most, r, guard); v.Action != Allow {
