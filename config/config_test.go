@@ -235,18 +235,6 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// The user's file names models, and which of them prompts ask.
-func TestModels(t *testing.T) {
-	l := load(t, sources("model: small\nmodels:\n  small: {provider: script, script: ~/a.jsonl}\n  other: {provider: script, script: /b, log: /c}\n", ""))
-	want := map[string]config.Model{"small": {Provider: "script", Script: "/home/me/a.jsonl"}, "other": {Provider: "script", Script: "/b", Log: "/c"}}
-	if diff := cmp.Diff(want, l.Config.Models); diff != "" || l.Config.Model != "small" {
-		t.Errorf("Load: got model %q, models (-want +got):\n%s", l.Config.Model, diff)
-	}
-	if at := slices.IndexFunc(l.Values, func(v config.Value) bool { return v.Key == "models.small.script" && v.Origin == "/u/config.yml:3" }); at < 0 {
-		t.Errorf("Values: got %v, want one of models.small.script", l.Values)
-	}
-}
-
 // A tab in a text belongs to the text.
 func TestTabs(t *testing.T) {
 	l := load(t, sources("store:\n  home: /a\tb\nworkspace:\n  allow: [\"/a\t\tb\",\t'/c\td', /e\tf]\n", ""))

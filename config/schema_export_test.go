@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -39,21 +40,55 @@ func MakeSchema() []byte {
 // modelsSchema returns the schema of the models, whose names are the user's.
 func modelsSchema() *jsonschema.Schema {
 	m := object("")
-	m.Required = []string{"provider", "script"}
-	for _, p := range []struct{ name, doc string }{
-		{"provider", "Who answers: script follows a file with one reply a line."}, {"script", "The script."}, {"log", "File that gets each request as a line of JSON."},
-	} {
-		s := &jsonschema.Schema{Type: "string", Description: p.doc, Pattern: `^(/|~/|~$)`}
-		if p.name == "provider" {
-			s.Pattern = ""
+	m.Required = []string{"provider"}
+	least, most := 1.0, 1e9
+	for _, k := range modelKeys() {
+		s := &jsonschema.Schema{Type: "string"}
+		switch k.name {
+		case "provider":
 			for _, v := range providers() {
 				s.Enum = append(s.Enum, v)
 			}
+		case "script", "log":
+			s.Pattern = `^(/|~/|~$)`
+		case "base_url":
+			s.Pattern = `^https?://`
+		case "proxy":
+			s.Pattern = `^(https?|socks5)://`
+		case "api_key_env":
+			s.Pattern = `^[A-Za-z_][A-Za-z0-9_]*$`
+		case "context_tokens", "max_output_tokens":
+			s.Type, s.Minimum, s.Maximum = "integer", &least, &most
+		case "timeout":
+			s.Pattern = `^\+?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`
+		case "price":
+			s = object("")
+			s.Required = []string{"input", "output"}
+			for _, name := range []string{"input", "output", "cached"} {
+				s.Properties[name] = &jsonschema.Schema{Types: []string{"number", "string"}, Pattern: `^[0-9]{1,9}(\.[0-9]{1,6})?$`}
+				s.PropertyOrder = append(s.PropertyOrder, name)
+			}
 		}
-		m.Properties[p.name], m.PropertyOrder = s, append(m.PropertyOrder, p.name)
+		s.Description = k.doc
+		m.Properties[k.name], m.PropertyOrder = s, append(m.PropertyOrder, k.name)
+	}
+	for _, p := range providers() {
+		m.AllOf = append(m.AllOf, ofProvider(p))
 	}
 	return &jsonschema.Schema{Type: "object", Description: "The models by name. Not in a project's file.", AdditionalProperties: m,
 		PropertyNames: &jsonschema.Schema{Pattern: `^[A-Za-z0-9._-]{1,64}$`, Not: &jsonschema.Schema{Enum: []any{".", ".."}}}}
+}
+
+// ofProvider returns the keys that a model of a provider needs.
+func ofProvider(provider string) *jsonschema.Schema {
+	then := &jsonschema.Schema{}
+	for _, k := range modelKeys() {
+		if slices.Contains(k.needs, provider) {
+			then.Required = append(then.Required, k.name)
+		}
+	}
+	is := jsonschema.Ptr[any](provider)
+	return &jsonschema.Schema{If: &jsonschema.Schema{Properties: map[string]*jsonschema.Schema{"provider": {Const: is}}}, Then: then}
 }
 
 // object returns the schema of a mapping that allows no other keys than its properties.

@@ -38,9 +38,12 @@ func withoutPassword(u *url.URL) string {
 	return shown.Redacted()
 }
 
-// hidePasswords replaces the passwords in a line of a file, even if its URL is malformed.
+// hidePasswords replaces the passwords in a line of a file, even if its URL is malformed,
+// and a key that stands in the place of its name.
 func hidePasswords(line string) string {
 	password := regexp.MustCompile(`(://[^:@/\s]*:)[^@\s]*(@)|((?i:password)=)[^&\s"']*`)
+	key := regexp.MustCompile(`((?i:api_?key\w*)["']?\s*:\s*)[^\s,}]+`)
+	line = key.ReplaceAllString(line, "${1}"+hidden)
 	return password.ReplaceAllString(line, "${1}${3}"+hidden+"${2}")
 }
 

@@ -230,7 +230,8 @@ type Model interface {
 
 	// Ask sends a request and writes the bytes of the reply to into as they arrive. It
 	// returns when the reply has ended, or the cause of ctx if that ends first. An error
-	// has the code ErrModel unless into failed.
+	// has the code ErrModel unless into failed. It has ErrConfig or ErrEnvironment if no
+	// request can succeed, and ErrLimit if the conversation is too long for the model.
 	Ask(ctx context.Context, r session.ModelRequest, into io.Writer) error
 
 	// Check asks whether the model is there. It returns ErrEnvironment only if the provider

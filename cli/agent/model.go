@@ -1,21 +1,35 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
+	"os"
+	"time"
 
 	talk "github.com/acode-dev/acode/agent"
 	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/config"
+	"github.com/acode-dev/acode/provider/openai"
 	"github.com/acode-dev/acode/provider/script"
+	"github.com/acode-dev/acode/provider/wire"
 	"github.com/acode-dev/acode/session"
 )
 
 // model makes the model of a name from its configuration.
 func model(name string, c config.Model) (app.Model, error) {
-	if c.Provider != "script" {
-		return nil, &session.Error{Code: session.ErrConfig, Message: fmt.Sprintf("the model %s has the unknown provider %q; nothing was changed", name, c.Provider)}
+	switch c.Provider {
+	case "script":
+		return script.Model{Name: name, File: c.Script, Log: c.Log}, nil
+	case openai.Provider:
+		return openai.New(reached(name, c, openai.DefaultURL))
 	}
-	return script.Model{Name: name, File: c.Script, Log: c.Log}, nil
+	return nil, &session.Error{Code: session.ErrConfig, Message: fmt.Sprintf("the model %s has the unknown provider %q; nothing was changed", name, c.Provider)}
+}
+
+// reached says how a model is reached. url is the base URL of its provider.
+func reached(name string, c config.Model, url string) wire.Options {
+	return wire.Options{Name: name, Model: c.Model, BaseURL: cmp.Or(c.BaseURL, url), KeyName: c.KeyName, Key: os.Getenv(c.KeyName), Proxy: c.Proxy,
+		ContextTokens: c.ContextTokens, MaxOutputTokens: c.MaxOutputTokens, Timeout: c.Timeout, Now: time.Now}
 }
 
 // converse returns an empty conversation.
@@ -25,8 +39,11 @@ func converse(step session.StepID, powers []string, workspace string) app.Conver
 
 // reply reads the bytes of a reply of a provider.
 func reply(provider string, raw []byte) (session.Reply, error) {
-	if provider == "script" {
+	switch provider {
+	case "script":
 		return script.Model{}.Reply(raw)
+	case openai.Provider:
+		return openai.Model{}.Reply(raw)
 	}
 	return session.Reply{}, &session.Error{Code: session.ErrModel, Message: fmt.Sprintf("this program cannot read the replies of the provider %q", provider)}
 }

@@ -59,12 +59,16 @@ func Packages() map[string][]string {
 		"cli/sync": {"app", "cli", "session", "local", "outbox", "remote", "terminal"},
 
 		// The commands of acode-agent, and the configuration files of agents.
-		"cli/agent":   {"agent", "app", "cli", "cli/install", "config", "mcp", "plan", "provider/script", "session", "terminal"},
+		"cli/agent":   {"agent", "app", "cli", "cli/install", "config", "mcp", "plan", "provider/openai", "provider/script", "provider/wire", "session", "terminal"},
 		"cli/install": {"session"},
 
 		// A model that follows a script, and a server of one for tests of agents.
 		"provider/script":        {"session"},
 		"provider/script/server": {},
+
+		// Models behind HTTP, and how they are reached and their streams read.
+		"provider/wire":   {"session", "redact"},
+		"provider/openai": {"provider/wire", "session"},
 
 		// Programs: main functions.
 		"cmd/acode":       {"cli"},
@@ -78,6 +82,8 @@ func Packages() map[string][]string {
 		"internal/disk":    {},
 		"internal/history": {"session"},
 		"internal/script":  {},
+		// Tests that each provider of models passes.
+		"internal/conformance": {"engine", "provider/script/server", "provider/wire", "session"},
 		// An agent without a model.
 		"internal/scripted": {},
 		// A kernel that refuses system calls.
@@ -140,6 +146,7 @@ func Modules() map[string][]string {
 		"github.com/hanwen/go-fuse/v2": {"internal/disk"},
 
 		// Libraries of tests, which scaffolding shares.
+		"github.com/google/go-cmp":        {"internal"},
 		"pgregory.net/rapid":              {"internal"},
 		"github.com/rogpeppe/go-internal": {"internal"},
 		"github.com/creack/pty":           {"provider", "internal"},
