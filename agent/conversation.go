@@ -32,7 +32,11 @@ type Conversation struct {
 	reply *session.Reply
 	done  map[int]bool
 	// index of the result of the first call of reply
-	results int
+	results  int
+	progress progress
+	// tokens of the last whole reply and all before it, and how many messages these are
+	known   int64
+	counted int
 	// changes of files that no message has told, by their paths
 	accepted map[string]session.ChangedFile
 }
@@ -70,17 +74,17 @@ func (c *Conversation) Add(e session.Event, read func(session.BlobRef) ([]byte, 
 	case session.OperationCompleted:
 		var d session.OperationCompletedData
 		if err = e.Decode(&d); err == nil && d.Of() == c.Step {
-			c.result(d.StepID, completed(d, &r), false)
+			c.result(d.StepID, completed(d, &r), false, true)
 		}
 	case session.OperationFailed:
 		var d session.OperationFailedData
 		if err = e.Decode(&d); err == nil && d.Of() == c.Step {
-			c.result(d.StepID, failed(d, &r), true)
+			c.result(d.StepID, failed(d, &r), true, true)
 		}
 	case session.OperationUnknown:
 		var d session.OperationUnknownData
 		if err = e.Decode(&d); err == nil && d.Of() == c.Step {
-			c.result(d.StepID, unknown(d, &r), true)
+			c.result(d.StepID, unknown(d, &r), true, true)
 		}
 	}
 	if err != nil {
@@ -90,12 +94,13 @@ func (c *Conversation) Add(e session.Event, read func(session.BlobRef) ([]byte, 
 }
 
 func (c *Conversation) added(d session.MessageAddedData) {
-	if d.Kind == session.MessageRefused {
-		c.result(d.StepID, d.Text, true)
+	if d.Kind == session.MessageRefused || d.Kind == session.MessageDenied {
+		c.result(d.StepID, d.Text, true, false)
 		return
 	}
 	if d.Kind == session.MessageResumed {
 		c.accepted = nil
+		c.progress.resumed()
 	}
 	c.messages = append(c.messages, session.Message{Role: session.RoleUser, Text: d.Text})
 }
@@ -106,7 +111,11 @@ func (c *Conversation) answered(d session.ModelAnsweredData, r *reader) error {
 	if err != nil || r.err != nil {
 		return err
 	}
+	c.progress.turn(c.reply != nil && len(c.reply.Calls) > 0)
 	c.messages = append(c.messages, session.Message{Role: session.RoleModel, Text: reply.Text, Calls: reply.Calls, Native: reply.Native, Model: c.model})
+	if d.Usage.Tokens() > 0 {
+		c.known, c.counted = d.Usage.Tokens(), len(c.messages)
+	}
 	c.reply, c.done, c.results = &reply, map[int]bool{}, len(c.messages)
 	for _, call := range reply.Calls {
 		c.messages = append(c.messages, session.Message{Role: session.RoleTool, Call: call.ID})
@@ -132,13 +141,14 @@ func (c *Conversation) failed(d session.ModelFailedData, r *reader) error {
 }
 
 // result fills the place of the result of a call of the last reply.
-func (c *Conversation) result(id session.StepID, text string, failed bool) {
+func (c *Conversation) result(id session.StepID, text string, failed, carriedOut bool) {
 	_, n, ok := session.TurnCall(id.Op)
 	if !ok || c.reply == nil || n > len(c.reply.Calls) {
 		return
 	}
 	m := &c.messages[c.results+n-1]
 	m.Text, m.Failed, c.done[n] = text, failed, true
+	c.progress.result(c.reply.Calls[n-1], text, carriedOut)
 }
 
 // Version implements engine.Conversation.

@@ -82,6 +82,18 @@ func (c *Conversation) Work(call session.ModelCall) (session.CallWork, error) {
 // Refusal says for the model why a call was not carried out.
 func (c *Conversation) Refusal(err error) string { return notCarriedOut + words(err) }
 
+// Denial says for the model that a rule or a person denied a call.
+func (c *Conversation) Denial(byPerson bool, reason string) string {
+	text := "DENIED by the rules of the user"
+	if byPerson {
+		text = "DENIED by the user"
+	}
+	if reason != "" {
+		text += ": " + reason
+	}
+	return text + ". Nothing was changed. Do not try the same by other means; go on without it, or say what you need."
+}
+
 const notCarriedOut = "NOT CARRIED OUT: "
 
 // words puts an error in words.

@@ -10,10 +10,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/acode-dev/acode/config"
 	"github.com/acode-dev/acode/engine"
+	"github.com/acode-dev/acode/policy"
 	"github.com/acode-dev/acode/sandbox"
 	"github.com/acode-dev/acode/session"
 )
@@ -155,11 +157,20 @@ func (w *work) confinable(ctx context.Context) error {
 // agent returns the confinement of the commands of an agent.
 func (s *Setup) agent() session.Confinement { return cmp.Or(s.Agent, session.Confined) }
 
-// granted returns the event that an agent has more than the least powers, if it has.
+// granted returns the event that this process gives an agent or a model more powers than
+// the configuration does, if it gives any.
 func (s *Setup) granted() []session.Draft {
-	how := s.agent()
-	if how == session.Confined {
+	d := session.PowersGrantedData{By: "flag"}
+	if how := s.agent(); how != session.Confined {
+		d.Sandbox = how
+	}
+	for _, v := range s.Settings.Values {
+		if class, ok := strings.CutPrefix(v.Key, "approvals."); ok && strings.HasPrefix(v.Origin, "flag ") && v.Value == string(policy.Allow) {
+			d.Classes = append(d.Classes, class)
+		}
+	}
+	if d.Sandbox == "" && d.Classes == nil {
 		return nil
 	}
-	return []session.Draft{{Type: session.PowersGranted, Actor: "user", Data: session.PowersGrantedData{Sandbox: how, By: "flag"}}}
+	return []session.Draft{{Type: session.PowersGranted, Actor: "user", Data: d}}
 }

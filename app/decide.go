@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,8 @@ type Verdict struct {
 	// Reason is why the person denies.
 	Reason string
 	By     string
+	// Scope is set for a yes to more than one call of a model.
+	Scope session.Scope
 }
 
 // Decision is the result of a verdict or a cancel. Its Session is nil on an error.
@@ -53,7 +56,7 @@ func (s *Site) Decide(ctx context.Context, v Verdict) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	r := session.Request{Session: id, Kind: session.RequestDeny, Reason: v.Reason, By: v.By}
+	r := session.Request{Session: id, Kind: session.RequestDeny, Reason: v.Reason, By: v.By, Scope: v.Scope}
 	if v.Grant {
 		r.Kind = session.RequestApprove
 	}
@@ -64,14 +67,21 @@ func (s *Site) Decide(ctx context.Context, v Verdict) (Decision, error) {
 	if v.Digest != "" && v.Digest != r.Digest {
 		return Decision{}, &session.Error{Code: session.ErrConflict, Message: "the question has changed since it was shown; nothing was changed", Next: session.Do(session.MoveStatus, string(id))}
 	}
+	if v.Scope != "" && (shown.Call == nil || shown.Call.Offer == "") {
+		return Decision{}, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("the question about %s can be answered only for this once; nothing was changed", shown.ID),
+			Next: session.Words("approve it without a scope")}
+	}
 	d, err := s.decide(ctx, r, func(w *local.Writer, asked int64, _ *Decision) error {
-		drafts, err := answer(w.Session(), r, shown.Question)
+		drafts, err := answer(w.Session(), r, shown)
 		if err == nil {
 			_, err = w.AppendAnswering(ctx, asked, drafts...)
 		}
 		return err
 	})
 	d.Gate = &shown
+	if err == nil && v.Scope == session.ScopeAlways {
+		err = s.keepRule(shown.Call.Offer)
+	}
 	return d, err
 }
 
@@ -86,10 +96,12 @@ func (s *Site) gate(ctx context.Context, r *session.Request, step string) (sessi
 	open := 0 // how many at the start of found have no answer
 	for _, it := range next.Items {
 		st := sess.Steps[it.ID]
-		if it.Kind != session.KindApprove || st == nil || st.Approval == nil || st.Status == session.StepDone {
+		if st == nil || st.Approval == nil || st.Status == session.StepDone {
 			continue
 		}
-		if step != "" && step != it.ID.String() && step != it.ID.Step {
+		asks := it.ID
+		asks.Op = st.Approval.Op
+		if step != "" && step != asks.String() && step != cmp.Or(asks.Op, asks.Step) {
 			continue
 		}
 		shown, digest, err := s.asks(ctx, sess, p, &next, it)
@@ -108,7 +120,7 @@ func (s *Site) gate(ctx context.Context, r *session.Request, step string) (sessi
 		return session.Gate{}, severalGates(sess, found[:open])
 	}
 	if len(found) > 0 {
-		st := sess.Steps[found[0].ID]
+		st := sess.Steps[found[0].ID.Of()]
 		r.Step, r.Digest, r.Asked = found[0].ID, st.Approval.Digest, st.LastSeq
 		return found[0], nil
 	}
@@ -130,13 +142,17 @@ func severalGates(sess *session.Session, open []session.Gate) error {
 }
 
 // answer returns the events of an answer while no process executes the session.
-func answer(sess *session.Session, r session.Request, question string) ([]session.Draft, error) {
+func answer(sess *session.Session, r session.Request, shown session.Gate) ([]session.Draft, error) {
 	if err := resume.Allowed(sess); err != nil {
 		return nil, err
 	}
-	drafts := sess.Answered(r, sess.Epoch+1, question)
+	again := session.ApprovalRequestedData{Question: shown.Question}
+	if shown.Call != nil {
+		again.Detail, again.Offer = shown.Call.Does, shown.Call.Offer
+	}
+	drafts := sess.Answered(r, sess.Epoch+1, again)
 	if len(drafts) == 0 {
-		return nil, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("the question about %s is answered already: %s; nothing was changed", r.Step, sess.Steps[r.Step].Approval.Answer),
+		return nil, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("the question about %s is answered already: %s; nothing was changed", r.Step, sess.Steps[r.Step.Of()].Approval.Answer),
 			Next: session.Do(session.MoveResume, sess.Short)}
 	}
 	if r.Kind == session.RequestDeny && sess.State != session.Paused {
@@ -230,6 +246,11 @@ func (s *Site) write(ctx context.Context, r session.Request, decision decision, 
 // asks returns a gate as the engine shows it, with the values of inputs and captures
 // filled in. The digest binds an answer to this text.
 func (s *Site) asks(ctx context.Context, sess *session.Session, p *session.Plan, next *session.Continuation, it session.Item) (g session.Gate, digest string, err error) {
+	if a := sess.Steps[it.ID].Approval; a.Op != "" {
+		var d session.ApprovalRequestedData
+		err := s.eventAt(ctx, sess.ID, a.Asked, &d)
+		return session.CallGateOf(d).Redacted(s.Redactor.String), a.Digest, err
+	}
 	question := p.Tasks[it.Task-1].Steps[it.Step-1].Approve
 	if strings.Contains(question, "${") {
 		values, err := s.values(ctx, sess, p, it)
@@ -289,7 +310,9 @@ func (s *Site) approvals(ctx context.Context, sess *session.Session, p *session.
 			if open == nil {
 				open = &g
 			}
-			notes = append(notes, fmt.Sprintf("%s asks: %s", it.ID, g.Question))
+			notes = append(notes, fmt.Sprintf("%s asks: %s", g.ID, g.Question))
+		case a.Answer == "denied" && a.Op != "":
+			notes = append(notes, fmt.Sprintf("%s/%s was denied by %s; the next resume tells the model", it.ID, a.Op, a.By))
 		case a.Answer == "denied":
 			notes = append(notes, fmt.Sprintf("%s was denied by %s; the next resume asks again", it.ID, a.By))
 		case a.For == sess.Epoch+1:

@@ -97,6 +97,11 @@ func (NoPerson) Approve(context.Context, session.Item, string) (Answer, error) {
 	return Answer{}, session.ErrApproval
 }
 
+// Permit implements engine.Person.
+func (NoPerson) Permit(context.Context, session.Item, string, string) (Answer, error) {
+	return Answer{}, session.ErrApproval
+}
+
 // Linger implements engine.Person.
 func (NoPerson) Linger(context.Context, session.Item, []string) (bool, error) {
 	return false, session.ErrUncertain

@@ -113,9 +113,13 @@ func (w *work) modelsThere() error {
 }
 
 // prompting returns what prompt steps need.
-func (w *work) prompting(root *workspace.Root) engine.Prompting {
+func (w *work) prompting(root *workspace.Root) (engine.Prompting, error) {
 	if w.Talks == nil {
-		return engine.Prompting{}
+		return engine.Prompting{}, nil
+	}
+	judge, err := w.judges()
+	if err == nil {
+		err = w.priced()
 	}
 	return engine.Prompting{
 		Models: func(name string) (engine.Model, error) { return w.model(cmp.Or(w.choices.Model, name)) },
@@ -125,8 +129,14 @@ func (w *work) prompting(root *workspace.Root) engine.Prompting {
 		Reads: func(ctx context.Context, work session.CallWork) (string, []session.FileState, error) {
 			return reads(ctx, root, work)
 		},
-		Replies: replies{w.repliesDir(w.writer.Session().ID)}, Unmask: root.Restore, Confined: w.agent(),
-	}
+		Replies: replies{w.repliesDir(w.writer.Session().ID)}, Unmask: root.Restore,
+		Limits: w.limits(), Price: w.price,
+		Judge: judge, Always: w.keepRule, MaxDenied: w.Settings.Config.Approvals.MaxDenied,
+		Diff: func(before, after []byte, path string) []string {
+			diff := workspace.Diff(w.Redactor.Bytes(before), w.Redactor.Bytes(after), path)
+			return strings.Split(strings.TrimRight(diff, "\n"), "\n")
+		},
+	}, err
 }
 
 // repliesDir has the replies that models are sending.
@@ -172,6 +182,52 @@ func (r replies) Read(key string) ([]byte, error) {
 func (r replies) Forget(key string) error {
 	if err := os.Remove(r.file(key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return &session.Error{Code: session.ErrStoreIO, Message: "the reply of a model cannot be removed", Cause: err}
+	}
+	return nil
+}
+
+// limits returns the limits of the session. A limit that was given as a flag is what this
+// process may use in addition.
+func (w *work) limits() engine.Limits {
+	c := w.Settings.Config.Limits
+	out := engine.Limits{Requests: c.Turns, Tokens: c.Tokens, Cost: c.Cost}
+	requests, used := w.writer.Session().Spent()
+	for _, v := range w.Settings.Values {
+		switch {
+		case !strings.HasPrefix(v.Origin, "flag "):
+		case v.Key == "limits.turns" && c.Turns > 0:
+			out.Requests += requests
+		case v.Key == "limits.tokens" && c.Tokens > 0:
+			out.Tokens += used.Tokens()
+		case v.Key == "limits.cost" && c.Cost > 0:
+			out.Cost += used.Cost
+		}
+	}
+	return out
+}
+
+// price returns the price of the model of a name.
+func (w *work) price(model string) engine.Price {
+	c := w.Settings.Config.Models[model].Price
+	if c == nil {
+		return engine.Price{}
+	}
+	return engine.Price(*c)
+}
+
+// priced refuses a limit of cost if a model of the remaining prompts has no price.
+func (w *work) priced() error {
+	if w.Settings.Config.Limits.Cost == 0 {
+		return nil
+	}
+	for id, step := range w.plan.All() {
+		if step.Prompt == nil || w.writer.Session().Status(id) == session.StepDone {
+			continue
+		}
+		if name := cmp.Or(w.choices.Model, step.Prompt.Model); w.price(name) == (engine.Price{}) {
+			return &session.Error{Code: session.ErrConfig, Message: fmt.Sprintf("the cost is limited, and the model %s of %s has no price; the model was not asked", name, id),
+				Next: session.Words("give the model a price in the configuration, or set no limit of cost")}
+		}
 	}
 	return nil
 }

@@ -198,6 +198,9 @@ func (w *work) execute(ctx context.Context) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
+	if w.timeout == 0 && w.planned(ctx) == nil && Asks(w.plan, w.writer.Session()) {
+		w.timeout = w.Settings.Config.Limits.Time
+	}
 	if w.timeout > 0 {
 		limited, end := context.WithTimeoutCause(ctx, w.timeout, session.ErrTimeout)
 		// The door uses limited until it has shown everything, so end must not run
@@ -424,7 +427,10 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 	w.teller = w.Site.teller(ctx, w.writer, w.plan, ready.Next, w.door.Notice)
 	e := w.engine(root, runner, env)
 	e.Sandbox = w.confinement(ctx)
-	if e.Prompting = w.prompting(root); !w.fresh {
+	if e.Prompting, err = w.prompting(root); err != nil {
+		return session.Result{}, err
+	}
+	if !w.fresh {
 		e.Changed = env.diffs(ready.Changed)
 		if err := w.openCalls(ctx, r, &ready.Next); err != nil {
 			return session.Result{}, err
@@ -438,6 +444,9 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 			live.items[it.ID] = it
 		}
 		e.Commands = live
+	}
+	if Asks(w.plan, w.writer.Session()) {
+		ready.Begin = append(ready.Begin, w.granted()...)
 	}
 	return e.Execute(ctx, ready.Next, ready.Begin...)
 }

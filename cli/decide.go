@@ -14,11 +14,21 @@ import (
 )
 
 func (i *Invocation) approveCommand() *cobra.Command {
-	return &cobra.Command{
+	var scope string
+	v := app.Verdict{Grant: true}
+	cmd := &cobra.Command{
 		Use: "approve [ID [STEP]]", Short: "Approve the question that a session waits for", Args: cobra.MaximumNArgs(2), ValidArgsFunction: i.completeSession(waitingSession),
-		Long: "Approve the question that a session waits for. The approval is valid for this question and the\nsteps after it, and is used once: by the process that executes the session now, or by the next\nresume. Without ID, it is for the only session of this workspace that waits; if several wait,\nthey are listed.\n\nIt also applies changes of protected paths that a command of an agent or a model made and acode put\nback. It shows them first, and asks on a terminal. A question of the plan goes first; STEP can name a\ncall, such as TASK/STEP/c1.2.",
-		RunE: i.decides(&app.Verdict{Grant: true}),
+		Long: "Approve the question that a session waits for. The approval is valid for this question and the\nsteps after it, and is used once: by the process that executes the session now, or by the next\nresume. Without ID, it is for the only session of this workspace that waits; if several wait,\nthey are listed.\n\nIt also applies changes of protected paths that a command of an agent or a model made and acode put\nback. It shows them first, and asks on a terminal. A question of the plan goes first; STEP can name a\ncall, such as TASK/STEP/c1.2.\n\nA question about a call of a model can also be approved for more than this once: with --for session\nor --for always it adds the rule that the question offers.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if v.Scope = session.Scope(scope); scope != "" && v.Scope != session.ScopeSession && v.Scope != session.ScopeAlways {
+				return &session.Error{Code: session.ErrUsage, Message: "--for=" + scope + ": must be session or always; nothing was changed"}
+			}
+			return i.decides(&v)(cmd, args)
+		},
 	}
+	cmd.Flags().StringVar(&scope, "for", "", "also for later calls of the model: `session|always`")
+	completeValues(cmd, "for", "session|always")
+	return cmd
 }
 
 func (i *Invocation) denyCommand() *cobra.Command {

@@ -29,6 +29,8 @@ type resumeFlags struct {
 	unsure   []string
 	parallel int
 	model    string
+	allow    []string
+	most     limitFlags
 	outcomes map[session.StepID]session.OnInterrupt
 	captures map[session.StepID]string
 }
@@ -58,6 +60,8 @@ func (i *Invocation) resumeCommand() *cobra.Command {
 	completeValues(cmd, "uncertain", outcomes)
 	defineParallel(cmd, &f.parallel, "the default is the number at the start of the session")
 	fl.StringVar(&f.model, "model", "", "the `name` of the model that all remaining prompts ask")
+	defineAllow(cmd, &f.allow)
+	f.most.define(cmd)
 	fl.StringArrayVar(&f.given, "capture", nil, "the value of an interrupted command with capture, as `TASK/STEP=VALUE`: it happened and wrote this")
 	fl.BoolVar(&f.restartStep, "restart-step", false, "roll back the file step that was in progress even if it is complete")
 	fl.BoolVar(&f.force, "force", false, "skip dependency checks and continue with changed files; never skips the chain, approvals or locks")
@@ -106,7 +110,7 @@ func (f *resumeFlags) check() error {
 			return &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("--%s=%s: must be one of %s; nothing was changed", c.flag, *c.value, c.allowed), Next: session.Words("acode resume --help")}
 		}
 	}
-	if err := parallelFits(f.parallel); err != nil {
+	if err := errors.Join(parallelFits(f.parallel), allowed(f.allow, map[string]string{})); err != nil {
 		return err
 	}
 	f.outcomes = map[session.StepID]session.OnInterrupt{}
@@ -152,6 +156,8 @@ func (f resumeFlags) settings() map[string]string {
 			out[c.key] = *c.value
 		}
 	}
+	f.most.settings(out)
+	_ = allowed(f.allow, out) // check has refused unknown names
 	if f.share {
 		out["workspace.share"] = "true"
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -20,6 +21,8 @@ func (i *Invocation) runCommand() *cobra.Command {
 	var file, id string
 	var share, dryRun bool
 	var model string
+	var allow []string
+	var most limitFlags
 	var parallel int
 	var given paramFlags
 	cmd := &cobra.Command{
@@ -44,6 +47,10 @@ func (i *Invocation) runCommand() *cobra.Command {
 			if model != "" {
 				flags["model"] = model
 			}
+			most.settings(flags)
+			if err := allowed(allow, flags); err != nil {
+				return err
+			}
 			if dryRun {
 				return i.outline(file, given, flags)
 			}
@@ -59,6 +66,8 @@ func (i *Invocation) runCommand() *cobra.Command {
 	defineParallel(cmd, &parallel, "the default comes from the plan, or the configuration")
 	given.define(cmd)
 	cmd.Flags().StringVar(&model, "model", "", "the `name` of the model that prompts ask if they name none")
+	defineAllow(cmd, &allow)
+	most.define(cmd)
 	cmd.Flags().StringVar(&id, sessionFlag, "", "the `id` of the session")
 	hide(cmd, sessionFlag)
 	return cmd
@@ -76,6 +85,51 @@ func parallelFits(n int) error {
 		return nil
 	}
 	return &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("--max-parallel=%d: must be from 1 to %d; nothing was changed", n, session.MostParallel)}
+}
+
+// powerNames are the classes of calls that --allow takes. files stands for write and
+// delete, and commands for command.
+const powerNames = "write|delete|files|command|commands|network|git"
+
+// defineAllow adds --allow to cmd.
+func defineAllow(cmd *cobra.Command, allow *[]string) {
+	cmd.Flags().StringSliceVar(allow, "allow", nil, "what models may do without a question while this process runs: `"+powerNames+"`, separated by commas; this is recorded")
+	completeValues(cmd, "allow", powerNames)
+}
+
+// allowed adds the settings of --allow to flags.
+func allowed(names []string, flags map[string]string) error {
+	for _, name := range names {
+		classes := []string{strings.TrimSuffix(name, "s")}
+		switch {
+		case !slices.Contains(strings.Split(powerNames, "|"), name):
+			return &session.Error{Code: session.ErrUsage, Message: "--allow=" + name + ": must be one of " + strings.ReplaceAll(powerNames, "|", ", ") + "; nothing was changed"}
+		case name == "files":
+			classes = []string{"write", "delete"}
+		}
+		for _, class := range classes {
+			flags["approvals."+class] = "allow"
+		}
+	}
+	return nil
+}
+
+// limitFlags limit what the models of a process may use.
+type limitFlags struct{ turns, tokens, cost string }
+
+func (l *limitFlags) define(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&l.turns, "max-turns", "", "how many requests to models this process may make: `N|none`")
+	cmd.Flags().StringVar(&l.tokens, "tokens", "", "how many tokens this process may use: `N|none`")
+	cmd.Flags().StringVar(&l.cost, "budget", "", "what the models may cost in this process, by their configured prices: `AMOUNT|none`")
+}
+
+// settings adds the limits that were given to flags.
+func (l limitFlags) settings(flags map[string]string) {
+	for key, value := range map[string]string{"limits.turns": l.turns, "limits.tokens": l.tokens, "limits.cost": l.cost} {
+		if value != "" {
+			flags[key] = value
+		}
+	}
 }
 
 // isPlan reports whether an argument of run names a plan. Any other argument is a task in

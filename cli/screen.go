@@ -215,6 +215,28 @@ func (p person) Approve(ctx context.Context, _ session.Item, question string) (a
 	return app.Answer{Granted: yes, By: whoAmI()}, nil
 }
 
+// permitted is the answer to a question about a call.
+type permitted struct{ letter, words string }
+
+// Permit implements app.Person.
+func (p person) Permit(ctx context.Context, _ session.Item, _, offer string) (app.Answer, error) {
+	got, err := asked(ctx, p.typed, session.ErrApproval, func(in io.Reader) (permitted, error) {
+		letter, words, err := p.printer.Permit(in, offer)
+		return permitted{letter, words}, err
+	})
+	if err != nil {
+		return app.Answer{}, err
+	}
+	a := app.Answer{Granted: got.letter != "n", By: whoAmI(), Reason: got.words}
+	switch got.letter {
+	case "s":
+		a.Scope = session.ScopeSession
+	case "a":
+		a.Scope = session.ScopeAlways
+	}
+	return a, nil
+}
+
 // Linger implements app.Person. The printer has already listed the processes that still
 // run.
 func (p person) Linger(ctx context.Context, _ session.Item, _ []string) (bool, error) {

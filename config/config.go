@@ -33,6 +33,7 @@ type Config struct {
 	Key       Key
 	Sync      Sync
 	Approvals Approvals
+	Limits    Limits
 	// Sandbox is on or off.
 	Sandbox string
 	// Models holds the models by name.
@@ -115,6 +116,21 @@ type Key struct {
 type Approvals struct {
 	// Elicitation lets an MCP server ask through its client.
 	Elicitation bool
+	// Write, Delete, Command, Network and Git are allow, ask or deny: what a model may do.
+	Write, Delete, Command, Network, Git string
+	// MaxDenied is how many calls of a model may be denied before the session pauses.
+	MaxDenied int
+}
+
+// Limits are what the prompts of a session may use; 0 means no limit.
+type Limits struct {
+	// Turns counts the requests to models.
+	Turns  int
+	Tokens int64
+	// Cost is in millionths of the currency of the prices.
+	Cost int64
+	// Time limits one run or resume.
+	Time time.Duration
 }
 
 // Sync configures the delivery of sessions to a server.

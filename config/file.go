@@ -120,11 +120,13 @@ func (f *file) value(k key, v *strictyaml.Value) parsed {
 func suits(want kind, v *strictyaml.Value) bool {
 	switch v.Kind() {
 	case strictyaml.Text:
-		return slices.Contains([]kind{kindEnum, kindBytes, kindDuration, kindServer, kindListen, kindName}, want) || want == kindPath && v.Written() != ""
+		return slices.Contains([]kind{kindEnum, kindBytes, kindDuration, kindServer, kindListen, kindName, kindLimit, kindMoney}, want) || want == kindPath && v.Written() != ""
 	case strictyaml.Bool:
 		return want == kindBool
+	case strictyaml.Float:
+		return want == kindMoney
 	case strictyaml.Int:
-		return want == kindCount || want == kindBytes
+		return want == kindCount || want == kindBytes || want == kindLimit || want == kindMoney
 	}
 	return false
 }

@@ -34,7 +34,14 @@ const (
 	kindListen
 	// the name of a model; it may be empty
 	kindName
+	// a whole number of at least 1, or none
+	kindLimit
+	// an amount of money with at most six decimals, or none; its value is in millionths
+	kindMoney
 )
+
+// none is the value of a limit that there is not.
+const none = "none"
 
 // key describes one setting. The layers, the schema and the documentation use this
 // description.
@@ -114,9 +121,30 @@ func keys() []key {
 			doc: "Name of the model, under models, that prompts ask if they name none.", set: func(c *Config, v any) { c.Model = v.(string) }},
 		{path: "approvals.elicitation", kind: kindEnum, values: []string{"off", "allow"}, def: "off",
 			doc: "Let an MCP server ask for approvals through its client. Such an answer is not proven to come from a person.", set: func(c *Config, v any) { c.Approvals.Elicitation = v == "allow" }},
+		power("write", "allow", "write and change files", func(c *Config) *string { return &c.Approvals.Write }),
+		power("delete", "ask", "delete files", func(c *Config) *string { return &c.Approvals.Delete }),
+		power("command", "ask", "run commands that do more than read", func(c *Config) *string { return &c.Approvals.Command }),
+		power("network", "ask", "run commands that use the network", func(c *Config) *string { return &c.Approvals.Network }),
+		power("git", "ask", "run git commands that change the repository", func(c *Config) *string { return &c.Approvals.Git }),
+		{path: "approvals.max_denied", kind: kindCount, min: 1, max: 1000, def: "5",
+			doc: "How many calls of a model may be denied before the session pauses.", set: func(c *Config, v any) { c.Approvals.MaxDenied = int(v.(int64)) }},
+		{path: "limits.turns", kind: kindLimit, def: "200", flag: "--max-turns",
+			doc: "How many requests to models a session may make.", set: func(c *Config, v any) { c.Limits.Turns = int(v.(int64)) }},
+		{path: "limits.tokens", kind: kindLimit, def: "2000000", flag: "--tokens",
+			doc: "How many tokens a session may use, by the numbers of the providers.", set: func(c *Config, v any) { c.Limits.Tokens = v.(int64) }},
+		{path: "limits.cost", kind: kindMoney, def: none, flag: "--budget",
+			doc: "What a session may cost, by the prices of the models.", set: func(c *Config, v any) { c.Limits.Cost = v.(int64) }},
+		{path: "limits.time", kind: kindDuration, def: "1h0m0s", doc: "How long a run or a resume with prompts may take, unless --timeout says so; 0s means no limit.",
+			set: func(c *Config, v any) { c.Limits.Time = v.(time.Duration) }},
 		{path: "sandbox", kind: kindEnum, values: []string{"off", "on"}, def: "off", execution: true,
 			doc: "Run the commands of plans in a sandbox. The value at the start of a session holds for all of it. The commands of agents run in a sandbox always, unless their server is started without.", set: func(c *Config, v any) { c.Sandbox = v.(string) }},
 	}
+}
+
+// power is the key of a class of calls.
+func power(class, def, does string, at func(*Config) *string) key {
+	return key{path: "approvals." + class, kind: kindEnum, values: []string{"allow", "ask", "deny"}, def: def,
+		doc: "Whether a model may " + does + ".", set: func(c *Config, v any) { *at(c) = v.(string) }}
 }
 
 func (k key) variable() string {
@@ -154,6 +182,10 @@ func (k key) wants() string {
 		return "host:port, or unix: and an absolute path"
 	case kindName:
 		return "a name"
+	case kindLimit:
+		return "a whole number of at least 1, or none"
+	case kindMoney:
+		return "an amount such as 2.50, or none"
 	}
 	return "a list of absolute paths"
 }
@@ -213,6 +245,18 @@ func (k key) parse(text, home string) (parsed, error) {
 			return parsed{}, wrong
 		}
 		return parsed{text, text}, nil
+	case kindLimit, kindMoney:
+		if text == none {
+			return parsed{none, int64(0)}, nil
+		}
+		n, ok := parseNumber(text, false)
+		if k.kind == kindMoney {
+			n, ok = Micros(text)
+		}
+		if !ok || n == 0 {
+			return parsed{}, wrong
+		}
+		return parsed{text, n}, nil
 	}
 	return k.parsePaths(filepath.SplitList(text), home)
 }
@@ -239,6 +283,17 @@ func absolute(text, home string) (string, bool) {
 		return "", false
 	}
 	return filepath.Clean(text), true
+}
+
+// Micros returns an amount such as 2.50 in millionths. It returns false if text is not an
+// amount, or has more than six decimals.
+func Micros(text string) (int64, bool) {
+	whole, part, _ := strings.Cut(text, ".")
+	if len(part) > 6 || len(whole) > 9 || whole == "" || strings.HasSuffix(text, ".") {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(whole+part+strings.Repeat("0", 6-len(part)), 10, 63)
+	return int64(n), err == nil
 }
 
 // parseNumber parses a whole number. If withUnit is set, the number may have a unit of

@@ -124,6 +124,10 @@ func (k key) schema() *jsonschema.Schema {
 		s.Type, s.Pattern = "string", `^$|^postgres(ql)?://`
 	case kindName:
 		s.Type, s.Pattern = "string", `^[A-Za-z0-9._-]{0,64}$`
+	case kindLimit:
+		s.Types, s.Minimum, s.Pattern = []string{"integer", "string"}, new(1.0), `^(none|[1-9][0-9]{0,17})$`
+	case kindMoney:
+		s.Types, s.Minimum, s.Pattern = []string{"number", "string"}, new(1e-6), `^(none|[1-9][0-9]{0,8}(\.[0-9]{1,6})?|0\.[0-9]{1,6})$`
 	case kindListen:
 		s.Type, s.Pattern = "string", `^(unix:/.+|.+:[0-9]+)$`
 	case kindPaths:
@@ -137,6 +141,11 @@ func (k key) schema() *jsonschema.Schema {
 // on the machine.
 func (k key) defaultJSON() json.RawMessage {
 	switch k.kind {
+	case kindLimit, kindMoney:
+		if k.def == none {
+			return json.RawMessage(strconv.Quote(none))
+		}
+		return json.RawMessage(k.def)
 	case kindBool, kindCount, kindBytes:
 		return json.RawMessage(k.def)
 	case kindEnum, kindDuration, kindListen:

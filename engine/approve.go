@@ -25,39 +25,43 @@ func (b *branch) approve(ctx context.Context, it *session.Item, step *session.St
 	shown := *step
 	shown.Approve = question
 	it.Label = b.Redact(shown.Label())
-	if b.granted(it, digest) {
+	if b.granted(it.ID, digest) {
 		return b.pass(it, step)
 	}
 	if b.crew.refused(it.ID) { // a denial came before this branch reached the gate
-		if no, ok := b.elsewhere(it, digest); ok {
+		if no, ok := b.elsewhere(it.ID, digest); ok {
 			return b.deny(it, digest, no)
 		}
 	}
-	if err := b.ask(ctx, it, question, digest); err != nil {
+	if err := b.ask(ctx, session.ApprovalRequestedData{StepID: it.ID, Question: question, Digest: digest}); err != nil {
 		return err
 	}
-	answer, err := b.wait(ctx, it, question, digest)
+	answer, err := b.wait(ctx, it.ID, digest, func(ctx context.Context) (Answer, error) {
+		gate := b.Plan.GateOf(&b.next, it.ID, question).Redacted(b.Redact)
+		b.tell(session.Notice{Kind: session.NoticeAsking, Item: it, Text: gate.Question, Detail: gate.Lines()})
+		return b.Person.Approve(ctx, *it, b.Redact(question))
+	})
 	if err != nil {
-		return b.unanswered(it, err)
+		return b.unanswered(it.ID, err)
 	}
 	if !answer.Granted {
 		return b.deny(it, digest, answer)
 	}
-	if !b.granted(it, digest) {
-		b.pending = append(b.pending, grant(it.ID, digest, answer.By, b.epoch))
+	if !b.granted(it.ID, digest) {
+		b.pending = append(b.pending, b.grant(it.ID, digest, answer))
 	}
 	b.pending = append(b.pending, session.Draft{Type: session.StateChanged, Data: session.StateChangedData{To: session.Executing}})
 	return b.pass(it, step)
 }
 
 // granted reports whether a person approved this exact question for this epoch.
-func (b *branch) granted(it *session.Item, digest string) bool {
-	a := b.book.step(it.ID).Approval
+func (b *branch) granted(id session.StepID, digest string) bool {
+	a := b.book.step(id.Of()).Approval
 	return a != nil && a.Digest == digest && a.Answer == "granted" && a.For == b.epoch
 }
 
-func grant(id session.StepID, digest, by string, epoch uint64) session.Draft {
-	return session.Draft{Type: session.ApprovalGranted, Actor: "user", Data: session.ApprovalGrantedData{StepID: id, Digest: digest, By: by, For: epoch}}
+func (b *branch) grant(id session.StepID, digest string, a Answer) session.Draft {
+	return session.Draft{Type: session.ApprovalGranted, Actor: "user", Data: session.ApprovalGrantedData{StepID: id, Digest: digest, By: a.By, For: b.epoch, Scope: a.Scope}}
 }
 
 // pass queues the gate's intent and receipt, because a gate has no effect of its own.
@@ -71,28 +75,23 @@ func (b *branch) pass(it *session.Item, step *session.Step) error {
 }
 
 // ask makes the question and the waiting state durable.
-func (b *branch) ask(ctx context.Context, it *session.Item, question, digest string) error {
+func (b *branch) ask(ctx context.Context, question session.ApprovalRequestedData) error {
 	d := session.StateChangedData{To: session.AwaitingApproval, Reason: session.ReasonApproval}
 	d.Manifest, d.Git = b.snapshot(ctx, d.Reason) // an answer may take days
-	asked := session.Draft{Type: session.ApprovalRequested, Data: session.ApprovalRequestedData{StepID: it.ID, Question: question, Digest: digest}}
-	if err := b.commit(ctx, asked, session.Draft{Type: session.StateChanged, Data: d}); err != nil {
-		return err
-	}
-	return nil
+	asked := session.Draft{Type: session.ApprovalRequested, Data: question}
+	return b.commit(ctx, asked, session.Draft{Type: session.StateChanged, Data: d})
 }
 
-// wait asks the person at this process. Meanwhile it also accepts an answer from another
-// process.
-func (b *branch) wait(ctx context.Context, it *session.Item, question, digest string) (Answer, error) {
+// wait asks the person at this process with ask. Meanwhile it also accepts an answer from
+// another process.
+func (b *branch) wait(ctx context.Context, id session.StepID, digest string, ask func(context.Context) (Answer, error)) (Answer, error) {
 	asking, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	answered := make(chan error, 1)
 	var answer Answer
 	go func() {
 		answered <- b.asking(asking, func() (err error) {
-			gate := b.Plan.GateOf(&b.next, it.ID, question).Redacted(b.Redact)
-			b.tell(session.Notice{Kind: session.NoticeAsking, Item: it, Text: gate.Question, Detail: gate.Lines()})
-			answer, err = b.Person.Approve(asking, *it, b.Redact(question))
+			answer, err = ask(asking)
 			return err
 		})
 	}()
@@ -109,7 +108,7 @@ func (b *branch) wait(ctx context.Context, it *session.Item, question, digest st
 			<-answered
 			return Answer{}, err
 		}
-		if a, ok := b.elsewhere(it, digest); ok {
+		if a, ok := b.elsewhere(id, digest); ok {
 			cancel(nil)
 			<-answered
 			return a, nil
@@ -129,19 +128,19 @@ func (b *branch) asking(ctx context.Context, ask func() error) error {
 }
 
 // elsewhere returns the answer that a request of another process brought.
-func (b *branch) elsewhere(it *session.Item, digest string) (Answer, bool) {
-	a := b.book.step(it.ID).Approval
+func (b *branch) elsewhere(id session.StepID, digest string) (Answer, bool) {
+	a := b.book.step(id.Of()).Approval
 	if a == nil || a.Digest != digest || a.Answer == "" {
 		return Answer{}, false
 	}
 	return Answer{Granted: a.Answer == "granted", By: a.By, Reason: a.Reason}, true
 }
 
-func (b *branch) unanswered(it *session.Item, err error) error {
+func (b *branch) unanswered(id session.StepID, err error) error {
 	if !errors.Is(err, session.ErrApproval) {
 		return err
 	}
-	return &stop{code: session.ErrApproval, detail: it.ID.String() + " waits for approval, and no one can be asked here"}
+	return &stop{code: session.ErrApproval, detail: id.String() + " waits for approval, and no one can be asked here"}
 }
 
 // deny records a denial with its reason and pauses. The next resume asks again.

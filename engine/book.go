@@ -154,11 +154,11 @@ func about(d session.Draft) (id session.StepID, files []session.FileState) {
 	case session.StepUnknownData:
 		return data.StepID, nil
 	case session.ApprovalRequestedData:
-		return data.StepID, nil
+		return data.Of(), nil
 	case session.ApprovalGrantedData:
-		return data.StepID, nil
+		return data.Of(), nil
 	case session.ApprovalDeniedData:
-		return data.StepID, nil
+		return data.Of(), nil
 	case session.ChangesHeldData:
 		return data.Of(), nil
 	case session.MessageAddedData:
@@ -313,7 +313,7 @@ func (k *book) show(n session.Notice) {
 func (k *book) answer(ctx context.Context, r session.Request, question string) (denied bool, err error) {
 	k.turn.Lock()
 	defer k.turn.Unlock()
-	d := k.e.Journal.Session().Answered(r, k.e.epoch, question)
+	d := k.e.Journal.Session().Answered(r, k.e.epoch, session.ApprovalRequestedData{Question: question})
 	if _, err = k.e.Journal.AppendAnswering(ctx, r.ID, d...); err == nil {
 		k.follow(d)
 	}

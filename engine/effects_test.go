@@ -508,6 +508,7 @@ func (c supervisor) Forget(key string) error {
 
 // person answers as scripted; nil means that no person can be asked.
 type person struct {
+	permit    func(ctx context.Context, question, offer string) (engine.Answer, error)
 	approve   func(ctx context.Context, question string) (engine.Answer, error)
 	uncertain func(ctx context.Context, why string) (session.OnInterrupt, error)
 	linger    func(ctx context.Context) (bool, error)
@@ -518,6 +519,13 @@ func (p person) Approve(ctx context.Context, _ session.Item, question string) (e
 		return engine.Answer{}, session.ErrApproval
 	}
 	return p.approve(ctx, question)
+}
+
+func (p person) Permit(ctx context.Context, _ session.Item, question, offer string) (engine.Answer, error) {
+	if p.permit == nil {
+		return engine.Answer{}, session.ErrApproval
+	}
+	return p.permit(ctx, question, offer)
 }
 
 func (p person) Uncertain(ctx context.Context, _ session.Item, _ []string, why string) (session.OnInterrupt, error) {

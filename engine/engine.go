@@ -102,6 +102,10 @@ type Engine struct {
 	guard *guard
 	// a limit stopped the session before
 	limited bool
+	// held while a request to a model is compared with the limits; guards warned
+	spending sync.Mutex
+	// limits about which the person was warned
+	warned map[session.Reason]bool
 }
 
 // Policy holds decisions that a person or the configuration made in advance.
@@ -170,7 +174,7 @@ func (e *Engine) begins(next session.Continuation, begin []session.Draft) {
 	}
 	e.visible = &visible{by: session.NewVisibility(e.Plan)}
 	e.limited = s.Reason == session.ReasonMaxTurns
-	e.persons = make(chan struct{}, 1)
+	e.persons, e.warned = make(chan struct{}, 1), map[session.Reason]bool{}
 	e.book = newBook(e, begin)
 	e.crew = newCrew(e)
 	e.guard = newGuard()

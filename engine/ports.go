@@ -201,6 +201,10 @@ type Person interface {
 	// ErrApproval when no person can be asked.
 	Approve(ctx context.Context, item session.Item, question string) (Answer, error)
 
+	// Permit is Approve for a call of a model. offer says in words what the rule would
+	// allow that a yes to more than this call adds; it is empty if there is none.
+	Permit(ctx context.Context, item session.Item, question, offer string) (Answer, error)
+
 	// Linger asks whether to wait for the remaining processes of a command whose outcome
 	// is unknown, or to decide now. It returns ErrUncertain when no person can be asked.
 	Linger(ctx context.Context, item session.Item, left []string) (wait bool, err error)
@@ -215,12 +219,14 @@ type Person interface {
 	Uncertain(ctx context.Context, item session.Item, command []string, why string) (session.OnInterrupt, error)
 }
 
-// Answer is a person's answer to an approve step.
+// Answer is a person's answer to an approve step, or to the question about a call.
 type Answer struct {
 	Granted bool
 	By      string
-	// Reason of a denial.
+	// Reason of a denial. The model is told.
 	Reason string
+	// Scope is set for a yes that holds for more than one call.
+	Scope session.Scope
 }
 
 // Model is a model that a prompt step asks. The providers implement it.
@@ -274,8 +280,19 @@ type Conversation interface {
 	// Version is that of the code that makes messages of events.
 	Version() int
 
-	// Refusal, Resumed and More return messages that acode adds.
+	// Tokens estimates the tokens of the next request. It begins with the numbers that
+	// the provider gave for the last one.
+	Tokens() int64
+
+	// Stuck says why the conversation makes no progress; empty if it does. Doubtful
+	// reports whether one more result can make it Stuck.
+	Stuck() string
+	Doubtful() bool
+
+	// Refusal, Denial, Resumed and More return messages that acode adds. The reason of a
+	// denial is that of a rule, or of a person, and may be empty then.
 	Refusal(err error) string
+	Denial(byPerson bool, reason string) string
 	Resumed(changed []session.Difference, cut bool) string
 	More() string
 }
@@ -291,8 +308,20 @@ type Prompting struct {
 	Replies Replies
 	// Unmask puts secrets in the place of their masks in a change of a model.
 	Unmask func(context.Context, session.Change) (session.Change, error)
-	// Confined is the confinement of the commands of models.
-	Confined session.Confinement
+	// Judge says whether a model may make a call. rules are those that a person added in
+	// this session, one a line.
+	Judge func(step session.StepID, work session.Step, rules string) session.Permission
+	// Diff describes for a person how a file would change.
+	Diff func(before, after []byte, path string) []string
+	// Always keeps a rule for later sessions.
+	Always func(rule string) error
+	// Limits are those of the session. Price returns the price of a model of this name;
+	// zero if none is configured.
+	Limits Limits
+	Price  func(model string) Price
+	// MaxDenied is how many calls may be denied before the session pauses; 0 means no
+	// limit.
+	MaxDenied int
 	// Changed are the files that changed since the session stopped. Lines are a unified
 	// diff, or empty if there is none.
 	Changed []session.Difference

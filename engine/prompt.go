@@ -23,6 +23,10 @@ type talk struct {
 	// seq and hash of the last event that conv has
 	seen uint64
 	hash session.Hash
+	// how many requests in succession were repeated in this process
+	tries int
+	// how many calls were denied in this process
+	denials int
 	// messages to add before the next request
 	notes []session.MessageAddedData
 }
@@ -87,7 +91,7 @@ func (t *talk) takeUp(ctx context.Context) (reply *session.Reply, done map[int]b
 	} else if err = t.Replies.Forget(t.lastKey(head)); err == nil { // a kill may have left it
 		err = t.resumeCalls(ctx, reply, done)
 	}
-	if t.limited && head.Turn-head.Base >= t.p.MaxTurns {
+	if t.limited && head.Requests-head.Base >= t.p.MaxTurns {
 		t.note(session.MessageMore, t.conv.More())
 	}
 	t.note(session.MessageResumed, t.conv.Resumed(t.Changed, head.Asked != 0))
@@ -152,12 +156,10 @@ func (t *talk) turn(ctx context.Context) (*session.Reply, error) {
 	turn, attempt := head.Turn+1, 1
 	if head.Failed || t.failing() {
 		turn, attempt = head.Turn, head.Attempt+1
-	} else if !t.allowed(head) {
-		return nil, t.limit()
 	}
 	id := session.TurnID(t.it.ID, turn)
 	key := session.KeyOf(t.id, id, attempt).String()
-	if err := t.commit(ctx, t.intent(id, key, attempt)...); err != nil {
+	if err := t.within(ctx, func() error { return t.commit(ctx, t.intent(id, key, attempt)...) }); err != nil {
 		return nil, err
 	}
 	t.notes = nil
@@ -172,6 +174,7 @@ func (t *talk) turn(ctx context.Context) (*session.Reply, error) {
 	if err = errors.Join(err, unread); err != nil || !reply.Whole {
 		return nil, t.noReply(ctx, id, key, attempt, raw, err)
 	}
+	t.tries = 0
 	return &reply, t.receipt(ctx, id, key, attempt, raw, reply)
 }
 
@@ -183,22 +186,6 @@ func (t *talk) failing() bool {
 		}
 	}
 	return false
-}
-
-// allowed reports whether the step may use another turn.
-func (t *talk) allowed(head session.Talk) bool {
-	for _, n := range t.notes {
-		if n.Kind == session.MessageMore {
-			return true
-		}
-	}
-	return head.Turn-head.Base < t.p.MaxTurns
-}
-
-func (t *talk) limit() error {
-	return &stop{to: session.Paused, reason: session.ReasonMaxTurns, code: session.ErrLimit,
-		detail: fmt.Sprintf("%s: the model has used its %d turns and has not finished; all its work is kept", t.it.ID, t.p.MaxTurns),
-		next:   session.Then("to allow as many turns again", session.MoveResume, t.short)}
 }
 
 // intent returns the drafts of a request with the messages that it adds.

@@ -27,6 +27,10 @@ type prompted struct {
 	asked   []session.ModelRequest
 	// how many of the next replies cannot be read
 	garbles int
+	// judge is nil if every call is allowed
+	judge func(work session.Step, rules string) session.Permission
+	// always are the rules that were kept
+	always []string
 }
 
 func newPrompted(t *testing.T, prompt session.Prompt, replies ...string) *prompted {
@@ -106,6 +110,14 @@ func (w *prompted) process() *process {
 			}
 			return content, []session.FileState{newWorkspace(w.world).state(work.Step.Read.Path)}, nil
 		},
+		Judge: func(_ session.StepID, work session.Step, rules string) session.Permission {
+			if w.judge == nil {
+				return session.Permission{Confine: session.Unconfined}
+			}
+			return w.judge(work, rules)
+		},
+		Diff:    func(_, after []byte, path string) []string { return []string{path + " becomes " + string(after)} },
+		Always:  func(rule string) error { w.always = append(w.always, rule); return w.call("always") },
 		Replies: w, Unmask: func(_ context.Context, c session.Change) (session.Change, error) { return c, w.call("unmask") },
 	}
 	return p

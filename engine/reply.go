@@ -29,7 +29,7 @@ func (t *talk) receive(ctx context.Context, key string, send func(io.Writer) err
 
 // receipt queues the receipt of a reply.
 func (t *talk) receipt(ctx context.Context, id session.StepID, key string, attempt int, raw []byte, reply session.Reply) error {
-	d := session.ModelAnsweredData{StepID: id, Key: key, Attempt: attempt, Request: t.head().Digest, Calls: len(reply.Calls), Usage: reply.Usage}
+	d := session.ModelAnsweredData{StepID: id, Key: key, Attempt: attempt, Request: t.head().Digest, Calls: len(reply.Calls), Usage: t.priced(reply.Usage)}
 	var err error
 	if d.Reply, err = t.stage(ctx, raw); err != nil {
 		return err
@@ -44,8 +44,8 @@ func (t *talk) receipt(ctx context.Context, id session.StepID, key string, attem
 	return nil
 }
 
-// noReply queues the receipt of a request that got no whole reply, and returns the stop
-// of the session.
+// noReply queues the receipt of a request that got no whole reply. It returns nil if the
+// request is to be repeated, after a wait. Otherwise it returns the stop of the session.
 func (t *talk) noReply(ctx context.Context, id session.StepID, key string, attempt int, raw []byte, cause error) error {
 	why := "the reply ended before its end"
 	if cause != nil {
@@ -57,10 +57,16 @@ func (t *talk) noReply(ctx context.Context, id session.StepID, key string, attem
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	halt := &stop{to: session.Paused, reason: session.ReasonProvider, code: session.ErrModel, detail: t.it.ID.String() + ": " + why}
+	if again, err := t.retries(ctx, cause); again || err != nil {
+		return err
+	}
+	halt := &stop{to: session.Paused, reason: session.ReasonProvider, code: session.ErrModel, detail: t.it.ID.String() + ": " + why + asksToWait(cause)}
 	var e *session.Error
 	if errors.As(cause, &e) {
 		halt.next = e.Next
+		if e.Code != session.ErrModel {
+			halt.code = e.Code
+		}
 	}
 	return halt
 }
@@ -68,6 +74,7 @@ func (t *talk) noReply(ctx context.Context, id session.StepID, key string, attem
 // fails queues ModelFailed with the part of the reply that arrived.
 func (t *talk) fails(ctx context.Context, id session.StepID, key string, attempt int, raw []byte, why string) (err error) {
 	d := session.ModelFailedData{StepID: id, Key: key, Attempt: attempt, Code: session.ErrModel, Message: why}
+	d.Usage = t.priced(session.Usage{Input: t.conv.Tokens(), Output: int64(len(raw)) / bytesPerToken, Estimated: true})
 	if len(raw) > 0 {
 		if d.Part, err = t.stage(ctx, raw); err != nil {
 			return err

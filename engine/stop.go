@@ -76,7 +76,8 @@ func interrupted(sig Interrupted) *stop {
 // boundary. A stop that only waits for a person or a model stops its own task.
 func (s *stop) drains() bool {
 	return s.to == session.Failed || s.to == session.Paused && !slices.Contains([]session.Reason{
-		session.ReasonUncertain, session.ReasonApproval, session.ReasonProvider, session.ReasonMaxTurns}, s.reason)
+		session.ReasonUncertain, session.ReasonApproval, session.ReasonProvider,
+		session.ReasonMaxTurns, session.ReasonTokens, session.ReasonBudget, session.ReasonNoProgress}, s.reason)
 }
 
 // weight orders the stops of several branches. The stop with the least weight ends the

@@ -3,7 +3,6 @@ package engine
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"strings"
 	"sync"
@@ -14,7 +13,8 @@ import (
 // modelCall is a call that can be carried out.
 type modelCall struct {
 	session.Item
-	work session.CallWork
+	work    session.CallWork
+	verdict session.Permission
 }
 
 // carryOut carries out the calls of a reply in their order. Reads that follow one another
@@ -36,7 +36,7 @@ func (t *talk) carryOut(ctx context.Context, d session.Decision) error {
 		}
 		reads = nil
 		if c != nil {
-			if err := t.changes(ctx, c.Item); err != nil {
+			if err := t.permitted(ctx, c); err != nil {
 				return err
 			}
 		}
@@ -53,7 +53,7 @@ func (t *talk) accept(ctx context.Context, id session.StepID, call session.Model
 			err = t.unmask(ctx, work.Step.Changes)
 		}
 		if err == nil {
-			return t.item(ctx, id, work)
+			return t.item(id, work), nil
 		}
 		var known *session.Error
 		if ctx.Err() != nil || !errors.As(err, &known) {
@@ -61,13 +61,13 @@ func (t *talk) accept(ctx context.Context, id session.StepID, call session.Model
 		}
 		refused = t.conv.Refusal(err)
 	}
-	t.refuse(id, refused)
+	t.refuse(id, session.MessageRefused, refused)
 	return nil, nil
 }
 
 // refuse queues the result of a call that is not carried out.
-func (t *talk) refuse(id session.StepID, why string) {
-	t.pending = append(t.pending, session.Draft{Type: session.MessageAdded, Data: session.MessageAddedData{StepID: id, Kind: session.MessageRefused, Text: why}})
+func (t *talk) refuse(id session.StepID, kind, why string) {
+	t.pending = append(t.pending, session.Draft{Type: session.MessageAdded, Data: session.MessageAddedData{StepID: id, Kind: kind, Text: why}})
 }
 
 func (t *talk) unmask(ctx context.Context, changes []session.Change) (err error) {
@@ -80,28 +80,23 @@ func (t *talk) unmask(ctx context.Context, changes []session.Change) (err error)
 }
 
 // item returns the item of a new call. Commands of a model are confined.
-func (t *talk) item(ctx context.Context, id session.StepID, work session.CallWork) (*modelCall, error) {
-	step := work.Step
+func (t *talk) item(id session.StepID, work session.CallWork) *modelCall {
+	step, verdict := work.Step, session.Permission{}
+	if !work.Reads {
+		var rules string
+		t.book.look(func(s *session.Session) { rules = s.Rules })
+		verdict = t.Judge(t.it.ID, step, rules)
+	}
 	if step.Run != nil {
 		run := *step.Run
-		run.Sandbox = t.Confined
+		run.Sandbox = verdict.Confine
 		step.Run = &run
-	}
-	var ref session.BlobRef
-	if !work.Reads { // a call that only reads is made again from the reply
-		raw, err := json.Marshal(step)
-		if err != nil {
-			return nil, err
-		}
-		if ref, err = t.stage(ctx, raw); err != nil {
-			return nil, err
-		}
 	}
 	label := brief(t.Redact(step.Label()))
 	return &modelCall{session.Item{
 		ID: id, Title: work.Tool, Label: label, Kind: step.Kind, Action: session.ActionExecute, Status: session.Pending, Attempt: 1,
-		Call: &session.Call{Tool: work.Tool, Digest: session.CallDigest(work.Tool, work.Arguments), Label: label, Work: ref}, Work: &step,
-	}, work}, nil
+		Call: &session.Call{Tool: work.Tool, Digest: session.CallDigest(work.Tool, work.Arguments), Label: label}, Work: &step,
+	}, work, verdict}
 }
 
 // mostLabel is how many bytes of the label of a call are kept. Its work has all of it.
@@ -212,7 +207,7 @@ func (t *talk) belongs(it *session.Item, err error) error {
 		t.fail(it, f)
 	default: // it has no intent
 		t.crew.release(it.ID)
-		t.refuse(it.ID, t.conv.Refusal(&session.Error{Code: f.code, Message: f.message + "; nothing was changed"}))
+		t.refuse(it.ID, session.MessageRefused, t.conv.Refusal(&session.Error{Code: f.code, Message: f.message + "; nothing was changed"}))
 	}
 	return nil
 }
@@ -231,7 +226,7 @@ func (t *talk) resumeCalls(ctx context.Context, reply *session.Reply, done map[i
 			return err
 		}
 		if work.Reads {
-			reads = append(reads, modelCall{it, work})
+			reads = append(reads, modelCall{Item: it, work: work})
 		} else if err := t.changes(ctx, it); err != nil {
 			return err
 		}

@@ -188,7 +188,7 @@ func fileRow(b []byte, id session.ID, f *session.FileState) []byte {
 func sessionRow(b []byte, s *session.Session) []byte {
 	b = append(b, "acode-session-v1\x00"...)
 	b = texts(b, string(s.ID), s.Short, s.Task, s.Workspace, s.Plan.Hash, string(s.OnFailure), s.Config,
-		string(s.State), string(s.Left), string(s.Reason), s.Detail, s.Device, s.Manifest, s.Git, s.Inputs, s.Learnt)
+		string(s.State), string(s.Left), string(s.Reason), s.Detail, s.Device, s.Manifest, s.Git, s.Inputs, s.Learnt, s.Rules)
 	b = numbers(b, uint64(s.Plan.Bytes), bit(s.Plan.Sealed), uint64(s.Tasks), uint64(s.StepTotal), s.Epoch,
 		s.LastSeq, uint64(s.LastUS), uint64(s.CreatedUS), uint64(s.Done), uint64(s.Calls))
 	return append(b, s.Head[:]...)

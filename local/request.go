@@ -21,8 +21,8 @@ func (s *Store) Ask(ctx context.Context, r session.Request) error {
 			return err
 		}
 		sum := s.keys.sign(requestRow(r, answered(r)))
-		return s.wr.exec(ctx, `INSERT INTO requests (session_no, kind, task, step, digest, reason, by, mac) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-			no, string(r.Kind), r.Step.Task, r.Step.Step, answered(r), r.Reason, r.By, sum[:])
+		return s.wr.exec(ctx, `INSERT INTO requests (session_no, kind, task, step, digest, reason, scope, by, mac) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			no, string(r.Kind), r.Step.Task, r.Step.Step, answered(r), r.Reason, string(r.Scope), r.By, sum[:])
 	})
 }
 
@@ -37,7 +37,7 @@ func (s *Store) Asked(ctx context.Context, r session.Request) (id int64, err err
 }
 
 func requestRow(r session.Request, said string) []byte {
-	return texts([]byte("acode-request-v1\x00"), string(r.Session), string(r.Kind), r.Step.Task, r.Step.Step, said, r.Reason, r.By)
+	return texts([]byte("acode-request-v1\x00"), string(r.Session), string(r.Kind), r.Step.Task, r.Step.Step, said, r.Reason, string(r.Scope), r.By)
 }
 
 // answered returns the value of the column digest. For an approval that is the digest, @
@@ -84,12 +84,12 @@ func (w *Writer) Requests(ctx context.Context) ([]session.Request, error) {
 
 // readRequests checks signatures with k, or none if k is nil.
 func readRequests(ctx context.Context, q querier, k *keys, no int64, id session.ID) (out []session.Request, err error) {
-	query := `SELECT id, kind, task, step, digest, reason, by, mac FROM requests WHERE session_no = ? ORDER BY id`
+	query := `SELECT id, kind, task, step, digest, reason, scope, by, mac FROM requests WHERE session_no = ? ORDER BY id`
 	err = readRows(ctx, q, "read requests", id, query, []any{no}, func(row row) error {
 		r := session.Request{Session: id}
 		var said string
 		var sum session.Hash
-		if err := row.Scan(&r.ID, &r.Kind, &r.Step.Task, &r.Step.Step, &said, &r.Reason, &r.By, &sum); err != nil {
+		if err := row.Scan(&r.ID, &r.Kind, &r.Step.Task, &r.Step.Step, &said, &r.Reason, &r.Scope, &r.By, &sum); err != nil {
 			return err
 		}
 		if k != nil && !sameHash(sum, k.sign(requestRow(r, said))) {

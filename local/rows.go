@@ -34,10 +34,10 @@ func readSession(ctx context.Context, q querier, id session.ID) (*sessionRecord,
 	r := &sessionRecord{sess: &session.Session{Steps: map[session.StepID]*session.StepState{}, Files: map[string]*session.FileState{}}}
 	s, c := r.sess, &r.commit
 	err := q.queryRow(ctx, `SELECT no, id, short, task, workspace, plan, plan_bytes, plan_sealed, tasks, step_total, on_failure, config,
-		state, left_state, reason, detail, epoch, device, manifest, git, inputs, learnt, last_seq, last_us, created_us, done, calls,
+		state, left_state, reason, detail, epoch, device, manifest, git, inputs, learnt, rules, last_seq, last_us, created_us, done, calls,
 		head, row_digest, steps, files, key_id, hmac FROM sessions WHERE id = ?`, []any{string(id)},
 		&r.no, &s.ID, &s.Short, &s.Task, &s.Workspace, &s.Plan.Hash, &s.Plan.Bytes, &s.Plan.Sealed, &s.Tasks, &s.StepTotal, &s.OnFailure, &s.Config,
-		&s.State, &s.Left, &s.Reason, &s.Detail, &s.Epoch, &s.Device, &s.Manifest, &s.Git, &s.Inputs, &s.Learnt, &s.LastSeq, &s.LastUS, &s.CreatedUS, &s.Done, &s.Calls,
+		&s.State, &s.Left, &s.Reason, &s.Detail, &s.Epoch, &s.Device, &s.Manifest, &s.Git, &s.Inputs, &s.Learnt, &s.Rules, &s.LastSeq, &s.LastUS, &s.CreatedUS, &s.Done, &s.Calls,
 		&s.Head, &c.Row, &c.Steps, &c.Files, &c.KeyID, &c.HMAC)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, unknown(string(id))

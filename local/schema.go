@@ -33,7 +33,7 @@ type schema struct {
 }
 
 // schemaSum is the digest of the schema that the migrations of this program make.
-const schemaSum = "7d5044f0b215303489911e8809bb7b65ad2a08c87a4c6c17b0dbf6f5dad94a6a"
+const schemaSum = "903df67aac145d53558390899a042d785b6f8c29b9176807aa81705807929175"
 
 func (s *Store) schema() schema {
 	if s.opts.schema != nil {

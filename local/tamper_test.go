@@ -193,7 +193,7 @@ func TestChangedRowsAreRefused(t *testing.T) {
 func TestRowsOfNoSessionAreNamed(t *testing.T) {
 	o, _ := closedSample(t)
 	for table, row := range map[string]string{
-		"requests": `INSERT INTO requests (session_no, kind, task, step, digest, reason, by, mac) VALUES (77, 'cancel', '', '', '', '', '', zeroblob(32))`,
+		"requests": `INSERT INTO requests (session_no, kind, task, step, digest, reason, scope, by, mac) VALUES (77, 'cancel', '', '', '', '', '', '', zeroblob(32))`,
 		"outbox":   `INSERT INTO outbox (session_no) VALUES (77)`,
 		"events":   `PRAGMA ignore_check_constraints = 1; INSERT INTO events (pos, id, time_us, type, epoch, hash, payload) SELECT pos - seq, id, time_us, type, epoch, hash, payload FROM events LIMIT 1`,
 		"steps":    `INSERT INTO steps (pos, task, step, status, attempt, start_seq, last_seq, started_us, ended_us) SELECT 77 << 32 | 1, task, step, status, attempt, start_seq, last_seq, started_us, ended_us FROM steps LIMIT 1`,

@@ -36,7 +36,7 @@ func TestAnswered(t *testing.T) {
 	} {
 		s := &session.Session{Epoch: 3, Steps: map[session.StepID]*session.StepState{step: {StepID: step, Status: c.status, Approval: c.approval, LastSeq: c.last}}}
 		var got []session.EventType
-		for _, d := range s.Answered(session.Request{Kind: c.kind, Step: step, Digest: "d", Asked: 7, By: "ann"}, 4, "Go on?") {
+		for _, d := range s.Answered(session.Request{Kind: c.kind, Step: step, Digest: "d", Asked: 7, By: "ann"}, 4, session.ApprovalRequestedData{Question: "Go on?"}) {
 			got = append(got, d.Type)
 			if g, ok := d.Data.(session.ApprovalGrantedData); ok && (g.For != 4 || g.By != "ann") {
 				t.Errorf("%s: got a yes of %s for epoch %d", name, g.By, g.For)
@@ -46,7 +46,7 @@ func TestAnswered(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, d)
 		}
 	}
-	if got := (&session.Session{}).Answered(session.Request{Kind: session.RequestApprove, Step: step}, 1, ""); got != nil {
+	if got := (&session.Session{}).Answered(session.Request{Kind: session.RequestApprove, Step: step}, 1, session.ApprovalRequestedData{}); got != nil {
 		t.Errorf("of a step that nothing is known of: got %v", got)
 	}
 }

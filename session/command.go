@@ -215,6 +215,8 @@ type Request struct {
 	// same digest is a different one.
 	Asked  uint64
 	Reason string
+	// Scope is set for an approve that is to hold for more than one call.
+	Scope Scope
 	// By names the person who asked. For a cancel it also contains the time.
 	By string
 }

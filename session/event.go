@@ -275,11 +275,13 @@ type ChangesAcceptedData struct {
 	Files []FileState `json:"files"`
 }
 
-// PowersGrantedData says what the commands of an agent may do from here on, in this
-// execution of the session.
+// PowersGrantedData says what an agent or a model may do from here on, in this execution
+// of the session.
 type PowersGrantedData struct {
-	// Sandbox is Unconfined or ConfinedOnline.
-	Sandbox Confinement `json:"sandbox"`
+	// Sandbox is Unconfined or ConfinedOnline, or empty if it was not changed.
+	Sandbox Confinement `json:"sandbox,omitempty"`
+	// Classes of calls are allowed without a question.
+	Classes []string `json:"classes,omitempty" redact:"-"`
 	// By is "flag".
 	By string `json:"by"`
 }
@@ -394,11 +396,17 @@ type OperationsSettledData struct {
 	Ops []string `json:"ops" redact:"-"`
 }
 
-// ApprovalRequestedData asks a person. Digest binds the answer to the question.
+// ApprovalRequestedData asks a person. Digest binds the answer to the question. Op of the
+// StepID is set for a question about a call of a model.
 type ApprovalRequestedData struct {
 	StepID
 	Question string `json:"question"`
 	Digest   string `json:"digest" redact:"-"`
+	// Detail says what the call does, line by line.
+	Detail []string `json:"detail,omitempty"`
+	// Offer is the rule that a yes to more than this call adds. It is empty if a yes can
+	// hold only for this call.
+	Offer string `json:"offer,omitempty"`
 }
 
 // ApprovalGrantedData is a yes that can be used once.
@@ -408,7 +416,19 @@ type ApprovalGrantedData struct {
 	By     string `json:"by"`
 	// For is the only epoch that may use the yes.
 	For uint64 `json:"for_epoch"`
+	// Scope says whether the yes also holds for later calls.
+	Scope Scope `json:"scope,omitempty" redact:"-"`
 }
+
+// Scope says for which calls a yes holds. If it is empty, the yes holds for one call.
+type Scope string
+
+// The scopes of a yes besides that for one call. Each adds the rule that the question
+// offers.
+const (
+	ScopeSession Scope = "session"
+	ScopeAlways  Scope = "always"
+)
 
 // ApprovalDeniedData is a no.
 type ApprovalDeniedData struct {

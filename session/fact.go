@@ -111,6 +111,13 @@ func (f *Facts) Of(e Event, data any) (n Notice, told bool, err error) {
 	case ApprovalRequested:
 		var d ApprovalRequestedData
 		err = e.Decode(&d)
+		if d.Op != "" {
+			gate := CallGateOf(d)
+			f.item(d.Of(), InProgress)
+			f.known[d.StepID] = Item{ID: d.StepID, Title: "ask", Label: f.shown(d.Question)}
+			n = Notice{Kind: NoticeAsking, Item: f.item(d.StepID, Pending), Text: d.Question, Detail: gate.Lines()}
+			break
+		}
 		f.ask(d)
 		gate := f.gate(d)
 		it := f.item(d.StepID, f.status(d.StepID))

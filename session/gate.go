@@ -2,10 +2,12 @@ package session
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
-// Gate is a question to a person and the steps that run after a yes.
+// Gate is a question to a person and the steps that run after a yes, or a question about
+// one call of a model.
 type Gate struct {
 	ID StepID
 	// Question has the values of params, inputs and captures filled in.
@@ -15,6 +17,21 @@ type Gate struct {
 	// Next lists the next gates. It is empty if the plan has no more gates after this
 	// one.
 	Next []StepID
+	// Call describes the call of a model; nil for a gate of the plan.
+	Call *CallGate
+}
+
+// CallGate is a call of a model that waits for a yes.
+type CallGate struct {
+	// Does says what the call does, line by line.
+	Does []string
+	// Offer is the rule that a yes to more than this call adds; empty if there is none.
+	Offer string
+}
+
+// CallGateOf returns the question d about a call of a model.
+func CallGateOf(d ApprovalRequestedData) Gate {
+	return Gate{ID: d.StepID, Question: d.Question, Call: &CallGate{d.Detail, d.Offer}}
 }
 
 // GateStep is one step that runs after a yes.
@@ -113,6 +130,13 @@ const (
 // Lines describes for people the steps that run after a yes. It returns nil if no step
 // precedes the next gate.
 func (g Gate) Lines() []string {
+	if g.Call != nil {
+		lines := []string{"A yes does this:"}
+		for _, l := range g.Call.Does {
+			lines = append(lines, "  "+l)
+		}
+		return lines
+	}
 	if len(g.Steps) == 0 {
 		return nil
 	}
@@ -162,6 +186,14 @@ func (g Gate) until() string {
 // values.
 func (g Gate) Redacted(redact func(string) string) Gate {
 	out := g
+	if g.Call != nil {
+		call := *g.Call
+		call.Does = slices.Clone(call.Does)
+		for i, l := range call.Does {
+			call.Does[i] = redact(l)
+		}
+		out.Call = &call
+	}
 	out.Question, out.Steps = redact(g.Question), make([]GateStep, len(g.Steps))
 	for i, s := range g.Steps {
 		s.Item.Label, s.Item.Title = redact(s.Item.Label), redact(s.Item.Title)

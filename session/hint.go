@@ -24,6 +24,10 @@ const (
 	MoveDecideChanges Move = "decide_changes"
 	// continue the session with a model that is named
 	MoveChooseModel Move = "choose_model"
+	// continue the session and allow more turns, more tokens or more cost
+	MoveMoreTurns  Move = "more_turns"
+	MoveMoreTokens Move = "more_tokens"
+	MoveMoreBudget Move = "more_budget"
 	// continue the session and say how its command ended
 	MoveAnswer Move = "answer"
 	// like MoveAnswer, or give the value that the command was to print

@@ -97,6 +97,22 @@ type Ending struct {
 	Text string
 }
 
+// Permission is what the powers of a model say about a call.
+type Permission struct {
+	// Ask says that a person decides, and Deny that the call is denied. The call is
+	// allowed if neither is set.
+	Ask, Deny bool
+	// Class is read, write, delete, command, network or git.
+	Class string
+	// Reason is a sentence.
+	Reason string
+	// Confine is the confinement of a command.
+	Confine Confinement
+	// Offer is the rule that a yes to more than this call would add, and Means says it in
+	// words. Both are empty if there is none.
+	Offer, Means string
+}
+
 // CallWork is the work of a call of a model in acode's terms.
 type CallWork struct {
 	Tool string

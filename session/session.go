@@ -49,6 +49,9 @@ type Session struct {
 	Done int
 	// Calls is the greatest number of a call that an outside agent has asked for.
 	Calls int
+	// Rules are those that a person added to the powers of models in this session, one a
+	// line.
+	Rules string
 
 	Steps map[StepID]*StepState
 	// Ops holds the operations that are open, or whose answers the agent may not have
@@ -85,9 +88,15 @@ type StepState struct {
 	Talk *Talk
 }
 
-// Approval is the latest question of an approve step and its answer.
+// Approval is the latest question of an approve step, or of a prompt step about a call,
+// and its answer.
 type Approval struct {
 	Digest string `json:"digest"`
+	// Op names the call, Offer is the rule that a yes may add, and Asked is the seq of the
+	// question. All are zero for an approve step.
+	Op    string `json:"op,omitempty"`
+	Offer string `json:"offer,omitempty"`
+	Asked uint64 `json:"asked,omitempty"`
 	// Answer is "", "granted" or "denied".
 	Answer string `json:"answer,omitempty"`
 	By     string `json:"by,omitempty"`
@@ -109,6 +118,7 @@ type Delta struct {
 	Files    []string
 	Manifest bool
 	Learnt   bool
+	Rules    bool
 }
 
 // Status returns the status of a step. It returns Pending for a step without an entry.
@@ -300,6 +310,13 @@ func (s *Session) started(e Event, d StepStartedData) (Delta, error) {
 	if d.Kind == KindPrompt {
 		talk = newTalk(st.Talk)
 	}
+	out := changed(d.StepID)
+	if a := s.question(d.StepID); a != nil && a.Answer == "denied" {
+		return Delta{}, conflict(e, "%s was denied and cannot start", d.StepID)
+	}
+	if s.uses(d.StepID) {
+		out.Steps = []StepID{d.Of()}
+	}
 	*st = StepState{
 		StepID: d.StepID, Status: InProgress, Attempt: d.Attempt, Key: d.Key, Approval: st.Approval, Held: st.Held, Talk: talk,
 		StartSeq: e.Seq, LastSeq: e.Seq, StartedUS: e.TimeUS,
@@ -307,7 +324,7 @@ func (s *Session) started(e Event, d StepStartedData) (Delta, error) {
 	if d.Call != nil {
 		st.Tool, st.Digest = d.Call.Tool, d.Call.Digest
 	}
-	return changed(d.StepID), nil
+	return out, nil
 }
 
 // begun returns the state of the step or the operation that d starts. It makes the state
@@ -439,12 +456,18 @@ func (s *Session) unknown(e Event, d StepUnknownData) (Delta, error) {
 }
 
 func (s *Session) requested(e Event, d ApprovalRequestedData) (Delta, error) {
-	st := s.step(d.StepID)
+	st := s.step(d.Of())
 	if st.Status == StepDone {
 		return Delta{}, conflict(e, "%s asks about %s, which is done", e.Type, d.StepID)
 	}
+	if d.Op != "" && (st.Talk == nil || s.Ops[d.StepID] != nil || !s.nextCall(d.StepID)) {
+		return Delta{}, conflict(e, "%s asks about %s, which is not a next call of a model", e.Type, d.StepID)
+	}
 	st.Approval, st.LastSeq = &Approval{Digest: d.Digest}, e.Seq
-	return Delta{Steps: []StepID{d.StepID}}, nil
+	if d.Op != "" {
+		st.Approval.Op, st.Approval.Offer, st.Approval.Asked = d.Op, d.Offer, e.Seq
+	}
+	return Delta{Steps: []StepID{d.Of()}}, nil
 }
 
 func (s *Session) granted(e Event, d ApprovalGrantedData) (Delta, error) {
@@ -456,7 +479,13 @@ func (s *Session) granted(e Event, d ApprovalGrantedData) (Delta, error) {
 		return Delta{}, conflict(e, "the question about %s is answered already: %s", d.StepID, st.Approval.Answer)
 	}
 	st.Approval.Answer, st.Approval.By, st.Approval.For = "granted", d.By, d.For
-	return Delta{Steps: []StepID{d.StepID}}, nil
+	if d.Scope != "" {
+		if st.Approval.Offer == "" {
+			return Delta{}, conflict(e, "the question about %s offers no rule", d.StepID)
+		}
+		s.Rules += st.Approval.Offer + "\n"
+	}
+	return Delta{Steps: []StepID{d.Of()}, Rules: d.Scope != ""}, nil
 }
 
 func (s *Session) denied(e Event, d ApprovalDeniedData) (Delta, error) {
@@ -465,14 +494,33 @@ func (s *Session) denied(e Event, d ApprovalDeniedData) (Delta, error) {
 		return Delta{}, err
 	}
 	st.Approval.Answer, st.Approval.By, st.Approval.Reason = "denied", d.By, d.Reason
-	return Delta{Steps: []StepID{d.StepID}}, nil
+	return Delta{Steps: []StepID{d.Of()}}, nil
+}
+
+// uses removes the question about a call, because its answer is valid once. It reports
+// whether there was one.
+func (s *Session) uses(call StepID) bool {
+	if s.question(call) == nil {
+		return false
+	}
+	s.Steps[call.Of()].Approval = nil
+	return true
+}
+
+// question returns the question about a call; nil if there is none.
+func (s *Session) question(call StepID) *Approval {
+	st := s.Steps[call.Of()]
+	if call.Op == "" || st == nil || st.Approval == nil || st.Approval.Op != call.Op {
+		return nil
+	}
+	return st.Approval
 }
 
 // asked returns the step whose open question has this digest. An answer never fits
 // another question (NFR-012).
 func (s *Session) asked(e Event, id StepID, digest string) (*StepState, error) {
-	st := s.Steps[id]
-	if st == nil || st.Approval == nil || st.Approval.Digest != digest || st.Status == StepDone {
+	st := s.Steps[id.Of()]
+	if st == nil || st.Approval == nil || st.Approval.Op != id.Op || st.Approval.Digest != digest || st.Status == StepDone {
 		return nil, conflict(e, "%s answers a question about %s that is not open", e.Type, id)
 	}
 	st.LastSeq = e.Seq

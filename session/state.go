@@ -48,6 +48,9 @@ const (
 	ReasonDiskFull    Reason = "disk_full"
 	ReasonProvider    Reason = "provider"
 	ReasonMaxTurns    Reason = "max_turns"
+	ReasonTokens      Reason = "tokens"
+	ReasonBudget      Reason = "budget"
+	ReasonNoProgress  Reason = "no_progress"
 )
 
 // Status is the status of a step. A step without an entry in its session is Pending.

@@ -41,26 +41,51 @@ type Talk struct {
 	Calls int `json:"calls,omitempty"`
 	// First is the seq of the first event that the next request needs.
 	First uint64 `json:"first"`
-	// Base is the number of turns that the present allowance does not count.
+	// Requests counts all requests to the model, also those that were cut off.
+	Requests int `json:"requests,omitempty"`
+	// Base is the number of requests that the present allowance of the step does not
+	// count.
 	Base int `json:"base,omitempty"`
 	// Digest covers every event of the conversation in its order.
 	Digest string `json:"digest"`
-	// Usage is the sum of all replies.
+	// Usage is the sum of all requests.
 	Usage Usage `json:"usage,omitzero"`
 }
 
-// Usage counts the tokens of a reply as its provider says.
+// Usage counts the tokens of a request and its reply as their provider says, and their
+// cost.
 type Usage struct {
 	Input  int64 `json:"input,omitempty"`
 	Output int64 `json:"output,omitempty"`
 	// Cached is the part of Input that the provider had in its cache.
 	Cached int64 `json:"cached,omitempty"`
+	// Cost is in millionths of the currency of the configured price. It is 0 without a
+	// price.
+	Cost int64 `json:"cost_micros,omitempty"`
+	// Estimated says that the provider gave no numbers.
+	Estimated bool `json:"estimated,omitempty"`
 }
+
+// Tokens returns the sum of all tokens.
+func (u Usage) Tokens() int64 { return u.Input + u.Output }
 
 func (u *Usage) add(more Usage) {
 	u.Input += more.Input
 	u.Output += more.Output
 	u.Cached += more.Cached
+	u.Cost += more.Cost
+	u.Estimated = u.Estimated || more.Estimated
+}
+
+// Spent returns what all conversations of s have used: requests, tokens and cost.
+func (s *Session) Spent() (requests int, used Usage) {
+	for _, st := range s.Steps {
+		if st.Talk != nil {
+			requests += st.Talk.Requests
+			used.add(st.Talk.Usage)
+		}
+	}
+	return requests, used
 }
 
 // ModelSetup describes the configuration of a model without its secrets.
@@ -109,6 +134,8 @@ type ModelFailedData struct {
 	Message string `json:"message"`
 	// Part holds the bytes that arrived. It is zero if none did.
 	Part BlobRef `json:"blob,omitzero"`
+	// Usage is an estimate of what the request used.
+	Usage Usage `json:"usage,omitzero"`
 }
 
 // MessageAddedData is a message that acode or a person added to a conversation. Op of the
@@ -130,6 +157,8 @@ const (
 	MessageMore = "more"
 	// the result of a call that acode refused
 	MessageRefused = "refused"
+	// the result of a call that a rule or a person denied
+	MessageDenied = "denied"
 )
 
 // TurnID returns the name of the nth request to the model of a prompt step.
@@ -179,12 +208,15 @@ func (s *Session) messageAdded(e Event, d MessageAddedData) (Delta, error) {
 	if err != nil {
 		return Delta{}, err
 	}
-	if turn, n, ok := TurnCall(d.Op); t.Asked != 0 || (d.Op != "") != (d.Kind == MessageRefused) ||
+	if turn, n, ok := TurnCall(d.Op); t.Asked != 0 || (d.Op != "") != (d.Kind == MessageRefused || d.Kind == MessageDenied) ||
 		d.Op != "" && (!ok || turn != t.Turn || n > t.Calls || s.Ops[d.StepID] != nil) {
 		return Delta{}, conflict(e, "a message does not fit into the conversation of %s: %s", d.StepID, d.Kind)
 	}
 	if d.Kind == MessageMore {
-		t.Base = t.Turn
+		t.Base = t.Requests
+	}
+	if d.Op != "" {
+		s.uses(d.StepID)
 	}
 	if t.First == 0 {
 		t.First = e.Seq
@@ -213,6 +245,7 @@ func (s *Session) modelAsked(e Event, d ModelAskedData) (Delta, error) {
 		return delta, err
 	}
 	t.Turn, t.Attempt, t.Asked, t.Failed, t.Calls = turn, attempt, e.Seq, false, 0
+	t.Requests++
 	d.Key = ""
 	t.add(e.Type, d)
 	st.LastSeq = e.Seq
@@ -266,6 +299,7 @@ func (s *Session) modelFailed(e Event, d ModelFailedData) (Delta, error) {
 		return Delta{}, err
 	}
 	t.Asked, t.Failed = 0, true
+	t.Usage.add(d.Usage)
 	d.Key = ""
 	t.add(e.Type, d)
 	st.LastSeq = e.Seq
@@ -288,5 +322,5 @@ func newTalk(before *Talk) *Talk {
 	if before == nil {
 		return &Talk{}
 	}
-	return &Talk{Turn: before.Turn, Base: before.Turn, Usage: before.Usage}
+	return &Talk{Turn: before.Turn, Requests: before.Requests, Base: before.Requests, Usage: before.Usage}
 }

@@ -72,23 +72,26 @@ const mostHeld = 5
 func gist(e session.Event) string {
 	var d struct {
 		session.StepID
-		Attempt int            `json:"attempt"`
-		From    session.State  `json:"from"`
-		To      session.State  `json:"to"`
-		Reason  session.Reason `json:"reason"`
-		Code    session.Code   `json:"code"`
-		Message string         `json:"message"`
-		Why     string         `json:"why"`
-		Short   string         `json:"short_id"`
-		Host    string         `json:"host"`
-		PID     int            `json:"pid"`
-		By      string         `json:"by"`
-		Call    *session.Call  `json:"call"`
-		Ops     []string       `json:"ops"`
-		Answer  string         `json:"answer"`
-		Kind    string         `json:"kind"`
-		Text    string         `json:"text"`
-		Said    session.Output `json:"said"`
+		Attempt  int            `json:"attempt"`
+		From     session.State  `json:"from"`
+		To       session.State  `json:"to"`
+		Reason   session.Reason `json:"reason"`
+		Code     session.Code   `json:"code"`
+		Message  string         `json:"message"`
+		Why      string         `json:"why"`
+		Short    string         `json:"short_id"`
+		Host     string         `json:"host"`
+		PID      int            `json:"pid"`
+		By       string         `json:"by"`
+		Call     *session.Call  `json:"call"`
+		Ops      []string       `json:"ops"`
+		Answer   string         `json:"answer"`
+		Kind     string         `json:"kind"`
+		Text     string         `json:"text"`
+		Said     session.Output `json:"said"`
+		Question string         `json:"question"`
+		Classes  []string       `json:"classes"`
+		Scope    session.Scope  `json:"scope"`
 
 		Held []session.HeldChange `json:"held"`
 	}
@@ -113,6 +116,9 @@ func gist(e session.Event) string {
 	add("%s", strings.Join(d.Ops, ", "), len(d.Ops) > 0)
 	add("attempt %d", d.Attempt, d.Attempt > 1)
 	add("%s", d.Kind+": "+begin(d.Text), e.Type == session.MessageAdded)
+	add("asks: %s", begin(d.Question), d.Question != "")
+	add("for %s", d.Scope, d.Scope != "")
+	add("%s without a question", strings.Join(d.Classes, ", "), len(d.Classes) > 0)
 	add("%s", begin(d.Said.Text), d.Said.Text != "")
 	add("%s", string(d.From)+" → "+string(d.To), d.To != "")
 	add("(%s)", d.Reason, d.Reason != "")

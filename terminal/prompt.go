@@ -148,6 +148,25 @@ func (p *Printer) Approve(in io.Reader, text string) (bool, error) {
 	return Approve(in, question{p}, text)
 }
 
+// Permit asks about a call of a model. offer says what a rule would allow; it is empty if
+// there is none. It returns the letter of Choose, and for a no the words for the model.
+func (p *Printer) Permit(in io.Reader, offer string) (letter, words string, err error) {
+	if !p.o.Live {
+		p.Tell(p.gate)
+	}
+	options := []string{"[Y]es, once"}
+	if offer != "" {
+		options = append(options, "[S]ession: also later in this session: "+offer, "[A]lways: in every session: "+offer)
+	}
+	if letter, err = p.Choose(in, append(options, "[N]o", "[T]ell the model why not")); letter != "t" {
+		return letter, "", err
+	}
+	defer p.answered()
+	_, _ = io.WriteString(question{p}, "Words for the model: ") // an answer may still come
+	words, err = readLine(in)
+	return "n", strings.TrimSpace(words), err
+}
+
 // question writes a question while other steps may be shown.
 type question struct{ p *Printer }
 

@@ -66,6 +66,10 @@ type GateJSON struct {
 	Steps []gateStepJSON `json:"steps"`
 	// Next is empty when a yes leads to the end of the plan.
 	Next []string `json:"next_gates"`
+	// Op, Does and Offer are set for a question about a call of a model.
+	Op    string   `json:"op,omitempty"`
+	Does  []string `json:"does,omitempty"`
+	Offer string   `json:"offer,omitempty"`
 }
 
 type gateStepJSON struct {
@@ -80,6 +84,9 @@ func NewGateJSON(g *session.Gate) *GateJSON {
 		return nil
 	}
 	out := &GateJSON{TaskID: g.ID.Task, StepID: g.ID.Step, Question: g.Question, Steps: []gateStepJSON{}, Next: g.NextNames()}
+	if g.Call != nil {
+		out.Op, out.Does, out.Offer = g.ID.Op, g.Call.Does, g.Call.Offer
+	}
 	for _, s := range g.Steps {
 		out.Steps = append(out.Steps, gateStepJSON{newStepJSON(s.Item), append([]string{}, s.Does...)})
 	}

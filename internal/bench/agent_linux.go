@@ -74,7 +74,7 @@ func (s site) script() string { return filepath.Join(s.dir, "script.jsonl") }
 // configure names the model of the site. log is the path that gets its requests.
 func (s site) configure(log string) error {
 	dir := filepath.Join(s.dir, "user", "acode")
-	text := fmt.Sprintf("model: m\nmodels:\n  m: {provider: script, script: %q", s.script())
+	text := fmt.Sprintf("model: m\napprovals: {command: allow}\nmodels:\n  m: {provider: script, script: %q", s.script())
 	if log != "" {
 		text += fmt.Sprintf(", log: %q", log)
 	}

@@ -112,7 +112,7 @@ func TestPromptEnds(t *testing.T) {
 		s := scripted(t, "", callOf("a", "list_files", `{}`))
 		s.acode(t, "run", s.plan()).want(t, 1)
 		config := filepath.Join(s.root, "config", "acode", "config.yml")
-		must(t, os.WriteFile(config, fmt.Appendf(nil, "models:\n  other: {provider: script, script: %q}\n", filepath.Join(s.root, "script")), 0o600))
+		must(t, os.WriteFile(config, fmt.Appendf(nil, "approvals: {command: allow}\nmodels:\n  other: {provider: script, script: %q}\n", filepath.Join(s.root, "script")), 0o600))
 		s.acode(t, "resume").want(t, 17, `the model "m" is not configured`, "other")
 		s.script(t, callOf("a", "list_files", `{}`), `{"text":"done"}`)
 		s.must(t, "resume", "--model", "other")

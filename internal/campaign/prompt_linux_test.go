@@ -104,7 +104,7 @@ func newPromptSite(t testing.TB, dir, program string) promptSite {
 	writeScript(t, filepath.Join(dir, "script"))
 	must(t, os.MkdirAll(filepath.Join(dir, "config", "acode"), 0o700))
 	must(t, os.WriteFile(filepath.Join(dir, "config", "acode", "config.yml"),
-		fmt.Appendf(nil, "model: m\nmodels:\n  m: {provider: script, script: %q, log: %q}\n", filepath.Join(dir, "script"), s.log()), 0o600))
+		fmt.Appendf(nil, "model: m\napprovals: {command: allow}\nmodels:\n  m: {provider: script, script: %q, log: %q}\n", filepath.Join(dir, "script"), s.log()), 0o600))
 	return s
 }
 

@@ -45,6 +45,7 @@ CREATE TABLE sessions (
     git         TEXT    NOT NULL,
     inputs      TEXT    NOT NULL,
     learnt      TEXT    NOT NULL,
+    rules       TEXT    NOT NULL,
     config      TEXT    NOT NULL
 ) STRICT;
 
@@ -139,6 +140,7 @@ CREATE TABLE requests (
     step       TEXT    NOT NULL,
     digest     TEXT    NOT NULL,
     reason     TEXT    NOT NULL,
+    scope      TEXT    NOT NULL,
     by         TEXT    NOT NULL,
     mac        BLOB    NOT NULL CHECK (length(mac) = 32)
 ) STRICT;

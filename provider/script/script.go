@@ -42,6 +42,8 @@ type line struct {
 		Tool      string          `json:"tool"`
 		Arguments json.RawMessage `json:"arguments"`
 	} `json:"calls"`
+	// Usage replaces the numbers that the model gives, which count bytes.
+	Usage *session.Usage `json:"usage"`
 	// Pause is how long the model waits between two pieces, in milliseconds.
 	Pause int `json:"pause_ms"`
 }
@@ -180,6 +182,9 @@ func (l line) pieces(r session.ModelRequest) (out []piece) {
 			out = append(out, piece{Arguments: part})
 			sent += int64(len(part))
 		}
+	}
+	if l.Usage != nil {
+		return append(out, piece{End: l.Usage})
 	}
 	var got int64
 	for _, msg := range r.Messages {

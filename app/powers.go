@@ -1,0 +1,146 @@
+package app
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/acode-dev/acode/config"
+	"github.com/acode-dev/acode/policy"
+	"github.com/acode-dev/acode/session"
+)
+
+// powers returns what models may do: the configuration, and the rules that the person
+// added for every session.
+func (s *Setup) powers() (policy.Powers, error) {
+	a := s.Settings.Config.Approvals
+	p := policy.Powers{Write: policy.Action(a.Write), Delete: policy.Action(a.Delete), Command: policy.Action(a.Command),
+		Network: policy.Action(a.Network), Git: policy.Action(a.Git)}
+	raw, err := os.ReadFile(s.rulesFile())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return p, &session.Error{Code: session.ErrConfig, Message: "the rules about models cannot be read; nothing was changed", Place: s.rulesFile(), Cause: err}
+	}
+	p.Rules, err = readRules(raw, s.rulesFile())
+	return p, err
+}
+
+// rulesFile has the rules that a person added for every session, one a line.
+func (s *Setup) rulesFile() string {
+	return filepath.Join(filepath.Dir(config.UserFile(s.Getenv)), "approvals.jsonl")
+}
+
+// readRules reads rules, one a line. Empty lines and lines that begin with # count as
+// nothing.
+func readRules(text []byte, place string) (rules []policy.Rule, err error) {
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	lines.Buffer(nil, len(text)+1)
+	for n := 1; lines.Scan(); n++ {
+		line := bytes.TrimSpace(lines.Bytes())
+		if len(line) == 0 || line[0] == '#' {
+			continue
+		}
+		rule, err := policy.ParseRule(line)
+		if err != nil {
+			return nil, &session.Error{Code: session.ErrConfig, Message: "a rule about models is not valid; nothing was changed", Place: fmt.Sprintf("%s:%d", place, n), Cause: err,
+				Next: session.Words("correct or remove this line")}
+		}
+		rules = append(rules, rule)
+	}
+	return rules, lines.Err()
+}
+
+// keepRule adds a rule for every later session. It is durable on return.
+func (s *Setup) keepRule(rule string) error {
+	file := s.rulesFile()
+	err := os.MkdirAll(filepath.Dir(file), 0o700)
+	var f *os.File
+	if err == nil {
+		f, err = os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	}
+	if err == nil {
+		_, err = f.WriteString(rule + "\n")
+		err = errors.Join(err, f.Sync(), f.Close())
+	}
+	if err != nil {
+		return &session.Error{Code: session.ErrConfig, Message: "the answer was recorded, but its rule for later sessions was not kept", Place: file, Cause: err}
+	}
+	return nil
+}
+
+// judges returns the judge of the calls of models. Commands that run without a sandbox
+// are never allowed only because they seem to read.
+func (s *Setup) judges() (func(session.StepID, session.Step, string) session.Permission, error) {
+	powers, err := s.powers()
+	if err != nil {
+		return nil, err
+	}
+	return func(of session.StepID, work session.Step, added string) session.Permission {
+		p := powers
+		more, err := readRules([]byte(added), "the session")
+		if err != nil { // the journal is signed, so an older acode wrote them
+			more = nil
+		}
+		p.Rules = slices.Concat(powers.Rules, more)
+		v := p.Judge(work, s.facts(of))
+		out := session.Permission{Ask: v.Action == policy.Ask, Deny: v.Action == policy.Deny, Class: string(v.Class), Reason: v.Reason, Confine: v.Confine}
+		if v.Offer != nil {
+			out.Offer, out.Means = v.Offer.String(), v.Offer.Sentence()
+		}
+		switch how := s.agent(); {
+		case work.Run == nil || how == session.Confined:
+		case how == session.ConfinedOnline && v.Confine == session.Confined:
+			out.Confine = how
+		case how == session.Unconfined:
+			if v.Confine == session.ConfinedReading {
+				out.Ask, out.Deny = p.Command != policy.Allow, p.Command == policy.Deny
+			}
+			out.Confine = how
+		}
+		return out
+	}, nil
+}
+
+// facts are what the judge asks about this machine.
+func (s *Setup) facts(of session.StepID) policy.Facts {
+	return policy.Facts{
+		Workspace: s.Workspace, Step: of,
+		Program: func(name, dir string) string {
+			if strings.ContainsRune(name, '/') && !filepath.IsAbs(name) {
+				name = filepath.Join(s.Workspace, dir, name)
+			}
+			path, err := exec.LookPath(name)
+			if err == nil {
+				path, err = filepath.EvalSymlinks(path)
+			}
+			if err != nil || !filepath.IsAbs(path) {
+				return ""
+			}
+			return path
+		},
+		Hash: func(path string) string {
+			if !filepath.IsAbs(path) {
+				path = filepath.Join(s.Workspace, path)
+			}
+			f, err := os.Open(path)
+			if err != nil {
+				return ""
+			}
+			defer f.Close()
+			h := sha256.New()
+			if _, err := io.Copy(h, f); err != nil {
+				return ""
+			}
+			return hex.EncodeToString(h.Sum(nil))
+		},
+	}
+}
