@@ -65,12 +65,20 @@ func fileActs() map[string]func([]string) error {
 		"exchange": func(a []string) error {
 			return unix.Renameat2(unix.AT_FDCWD, a[0], unix.AT_FDCWD, a[1], unix.RENAME_EXCHANGE)
 		},
-		"link":        func(a []string) error { return unix.Link(a[0], a[1]) },
-		"symlink":     func(a []string) error { return unix.Symlink("/etc/passwd", a[0]) },
-		"chmod":       func(a []string) error { return os.Chmod(a[0], 0o600) },
-		"chown":       func(a []string) error { return os.Lchown(a[0], os.Getuid(), os.Getgid()) },
-		"utimes":      func(a []string) error { return os.Chtimes(a[0], time.Unix(1, 0), time.Unix(1, 0)) },
-		"setxattr":    func(a []string) error { return unix.Setxattr(a[0], "user.planted", []byte("x"), 0) },
+		"link":     func(a []string) error { return unix.Link(a[0], a[1]) },
+		"symlink":  func(a []string) error { return unix.Symlink("/etc/passwd", a[0]) },
+		"chmod":    func(a []string) error { return os.Chmod(a[0], 0o600) },
+		"chown":    func(a []string) error { return os.Lchown(a[0], os.Getuid(), os.Getgid()) },
+		"utimes":   func(a []string) error { return os.Chtimes(a[0], time.Unix(1, 0), time.Unix(1, 0)) },
+		"setxattr": func(a []string) error { return unix.Setxattr(a[0], "user.planted", []byte("x"), 0) },
+		"file-flags": func(a []string) error {
+			f, err := os.Open(a[0])
+			if err == nil {
+				// do not dump it
+				err = unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, 0x40)
+			}
+			return err
+		},
 		"mkfifo":      func(a []string) error { return unix.Mkfifo(a[0], 0o644) },
 		"bind-socket": func(a []string) error { return listenOnce("unix", a[0]) },
 		"char-device": func(a []string) error { return unix.Mknod(a[0], unix.S_IFCHR|0o666, int(unix.Mkdev(1, 11))) },

@@ -54,8 +54,13 @@ func (s stage) enterRoot() error {
 	if err := makeDevices(); err != nil {
 		return fmt.Errorf("make /dev: %w", err)
 	}
+	// every place to mount on exists now
+	below := uint(0)
+	if s.ReadOnly {
+		below = unix.AT_RECURSIVE
+	}
 	for _, at := range append(shields, ".") {
-		if err := unix.MountSetattr(unix.AT_FDCWD, at, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+		if err := unix.MountSetattr(unix.AT_FDCWD, at, below, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
 			return fmt.Errorf("protect the private root: %w", err)
 		}
 	}
@@ -87,12 +92,12 @@ func (s stage) trees() ([]tree, error) {
 		}
 	}
 	for _, at := range []string{"/tmp", "/var/tmp"} {
-		if err := add(s.Tmp, at, !s.ReadOnly); err != nil {
+		if err := add(s.Tmp, at, true); err != nil {
 			return nil, err
 		}
 	}
 	for _, path := range s.own() {
-		if err := add(path, path, !s.ReadOnly); err != nil {
+		if err := add(path, path, true); err != nil {
 			return nil, err
 		}
 	}

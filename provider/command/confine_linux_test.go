@@ -108,12 +108,38 @@ func TestConfinedOnTerminal(t *testing.T) {
 	})
 }
 
+// A command that only reads writes nowhere, also on a terminal, and its record says how it
+// was confined.
+func TestReadingCommand(t *testing.T) {
+	eachMode(t, func(t *testing.T, s *stage, mode string) {
+		for i, tty := range []bool{false, true} {
+			req := s.confined(mode, "cat given; for f in ledger ../home/x ../tmp/x $HOME/x $TMPDIR/x; do echo x 2>/dev/null > $f && echo planted; done; exit 0")
+			if err := os.WriteFile(filepath.Join(s.ws, "given"), []byte("content\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			req.Sandbox.ReadOnly, req.TTY, req.Key = true, tty, s.key+string(rune('a'+i))
+			rec := s.run(req)
+			if out, _ := s.output(req.Key); rec.Exit != 0 || !strings.Contains(out, "content") || strings.Contains(out, "planted") || s.has("ledger") {
+				t.Errorf("Run: got %+v, %q", rec, out)
+			}
+			got, err := os.ReadFile(command.ClaimPath(s.dir, req.Key))
+			if err != nil || !strings.Contains(string(got), ", reading\"") {
+				t.Errorf("the claim: got %q, %v", got, err)
+			}
+		}
+	})
+}
+
 // The same key with another confinement is another command.
 func TestConfinementIsPartOfTheRequest(t *testing.T) {
 	s := newStage(t)
 	s.run(s.confined(sandbox.Namespaces, "true"))
-	if _, err := s.Run(s.ctx(), s.sh(s.key, "true")); session.CodeOf(err) != session.ErrConflict {
-		t.Errorf("Run: got %v, want %s", err, session.ErrConflict)
+	reading := s.confined(sandbox.Namespaces, "true")
+	reading.Sandbox.ReadOnly = true
+	for _, req := range []session.CommandRequest{s.sh(s.key, "true"), reading} {
+		if _, err := s.Run(s.ctx(), req); session.CodeOf(err) != session.ErrConflict {
+			t.Errorf("Run: got %v, want %s", err, session.ErrConflict)
+		}
 	}
 }
 
