@@ -108,8 +108,8 @@ func TestConfinedOnTerminal(t *testing.T) {
 	})
 }
 
-// A command that only reads writes nowhere, also on a terminal, and its record says how it
-// was confined.
+// A command that only reads writes nowhere, also on a terminal, and its record says how
+// it was confined.
 func TestReadingCommand(t *testing.T) {
 	eachMode(t, func(t *testing.T, s *stage, mode string) {
 		for i, tty := range []bool{false, true} {
