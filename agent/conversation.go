@@ -20,6 +20,8 @@ type Conversation struct {
 	Step session.StepID
 	// Powers are those of the model.
 	Powers []string
+	// Plans says that the model makes a plan.
+	Plans bool
 	// Workspace is an absolute path.
 	Workspace string
 	// Decode reads the bytes of a reply of a provider.
@@ -160,13 +162,16 @@ func (c *Conversation) Last() (reply *session.Reply, done map[int]bool) { return
 
 // Request returns the request to the model.
 func (c *Conversation) Request() session.ModelRequest {
-	return session.ModelRequest{System: system(c.Workspace), Messages: slices.Clone(c.messages), Tools: c.offers()}
+	return session.ModelRequest{System: c.system(), Messages: slices.Clone(c.messages), Tools: c.offers()}
 }
 
 // offers returns the tools that the model may use.
 func (c *Conversation) offers() (out []session.ModelTool) {
 	for _, t := range c.tools() {
 		out = append(out, session.ModelTool{Name: t.Name, About: t.About, Schema: t.JSONSchema()})
+	}
+	if c.Plans {
+		out = append(out, propose())
 	}
 	return out
 }

@@ -46,7 +46,11 @@ func (c *Conversation) Next(reply session.Reply, done map[int]bool) session.Deci
 		}
 		d.Calls = append(d.Calls, call)
 	}
-	if len(reply.Calls) == 0 {
+	switch {
+	case len(reply.Calls) > 0:
+	case c.Plans:
+		d.Reminder = without
+	default:
 		d.End = &session.Ending{Text: reply.Text}
 	}
 	return d
@@ -61,12 +65,18 @@ func (c *Conversation) ending(call session.ModelCall) (end *session.Ending, refu
 	if err != nil {
 		return nil, words(err)
 	}
+	if c.Plans && args.Text("status") == "done" {
+		return nil, without
+	}
 	return &session.Ending{GaveUp: args.Text("status") == "failed", Text: args.Text("summary")}, ""
 }
 
 // Work returns the work of a call. It returns an error for a call that cannot be carried
 // out; nothing was changed then.
 func (c *Conversation) Work(call session.ModelCall) (session.CallWork, error) {
+	if c.Plans && call.Tool == proposeName {
+		return proposal(call), nil
+	}
 	all := c.tools()
 	i := slices.IndexFunc(all, func(t tool.Tool) bool { return t.Name == call.Tool })
 	if i < 0 {

@@ -87,7 +87,7 @@ const bytesPerToken = 3
 func (c *Conversation) Tokens() int64 {
 	n := 0
 	if c.known == 0 {
-		n += len(system(c.Workspace))
+		n += len(c.system())
 		for _, t := range c.offers() {
 			n += len(t.Name) + len(t.About) + len(t.Schema)
 		}

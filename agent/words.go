@@ -10,12 +10,16 @@ import (
 )
 
 // system tells the model where it works.
-func system(workspace string) string {
-	return "You work with the tools of acode in the directory " + workspace + ". acode records each call before it is carried out, and its result before you see it.\n" +
+func (c *Conversation) system() string {
+	text := "You work with the tools of acode in the directory " + c.Workspace + ". acode records each call before it is carried out, and its result before you see it.\n" +
 		"- A result that begins with OUTCOME UNKNOWN belongs to a call whose end no one saw. It may have had its effect, in whole or in part. Look before you repeat it.\n" +
 		"- A result that begins with NOT CARRIED OUT belongs to a call that changed nothing.\n" +
 		"- Secrets in files and outputs are masked with asterisks.\n" +
 		"- When the task is done, answer without a call, or call finish."
+	if c.Plans {
+		text += planning
+	}
+	return text
 }
 
 // reader reads content that events name. After an error it reads nothing.

@@ -31,9 +31,11 @@ type Conversation = engine.Conversation
 type Talks struct {
 	// Model makes the model of a name from its configuration.
 	Model func(name string, c config.Model) (Model, error)
-	// Converse returns an empty conversation of a step whose model has these powers and
+	// Plan parses a plan that a model proposes.
+	Plan func(raw []byte) (*session.Plan, error)
+	// Converse returns an empty conversation of a prompt step that
 	// works in the directory dir.
-	Converse func(step session.StepID, powers []string, dir string) Conversation
+	Converse func(step session.StepID, p *session.Prompt, dir string) Conversation
 }
 
 // ErrNeedsModels is the error of a session whose remaining steps ask a model, in a
@@ -123,14 +125,16 @@ func (w *work) prompting(root *workspace.Root) (engine.Prompting, error) {
 	}
 	return engine.Prompting{
 		Models: func(name string) (engine.Model, error) { return w.model(cmp.Or(w.choices.Model, name)) },
-		Converse: func(step session.StepID, powers []string) engine.Conversation {
-			return w.Talks.Converse(step, powers, w.Workspace)
+		Converse: func(step session.StepID, p *session.Prompt) engine.Conversation {
+			return w.Talks.Converse(step, p, w.Workspace)
 		},
 		Reads: func(ctx context.Context, work session.CallWork) (string, []session.FileState, error) {
 			return reads(ctx, root, work)
 		},
 		Replies: replies{w.repliesDir(w.writer.Session().ID)}, Unmask: root.Restore,
-		Limits: w.limits(), Price: w.price,
+		PlanOnly: w.planOnly,
+		Propose:  func(raw []byte) (engine.Proposal, error) { return w.propose(raw, judge) },
+		Limits:   w.limits(), Price: w.price,
 		Judge: judge, Always: w.keepRule, MaxDenied: w.Settings.Config.Approvals.MaxDenied,
 		Diff: func(before, after []byte, path string) []string {
 			diff := workspace.Diff(w.Redactor.Bytes(before), w.Redactor.Bytes(after), path)

@@ -33,6 +33,8 @@ type Start struct {
 	// MaxParallel is how many steps may run at once. If it is 0, the plan or the
 	// configuration decides.
 	MaxParallel int
+	// PlanOnly pauses the session when a model has made a plan.
+	PlanOnly bool
 }
 
 // Resume selects the session to continue, with decisions made in advance.
@@ -105,6 +107,8 @@ type work struct {
 	// nil if git was not asked yet
 	git   *gitAsked
 	fresh bool
+	// planOnly pauses the session when a model has made a plan
+	planOnly bool
 	// nil until it is read
 	created *session.SessionCreatedData
 	timeout time.Duration
@@ -134,7 +138,7 @@ func (s *Site) Start(ctx context.Context, door Door, o Start) (Outcome, error) {
 	}
 	p := *filled
 	p.MaxParallel = cmp.Or(o.MaxParallel, p.MaxParallel, s.Settings.Config.MaxParallel)
-	w := &work{Site: s, door: door, plan: &p, params: o.Params, fresh: true, timeout: o.Timeout, tally: tally{now: s.Now}}
+	w := &work{Site: s, door: door, plan: &p, params: o.Params, fresh: true, planOnly: o.PlanOnly, timeout: o.Timeout, tally: tally{now: s.Now}}
 	err = w.create(ctx, o.ID, o.Source)
 	var out Outcome
 	if err == nil {
@@ -390,6 +394,7 @@ func (w *work) behind(ctx context.Context, err error) error {
 }
 
 func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *workspace.Root, runner *command.Runner) (session.Result, error) {
+	before := w.writer.Session().Plan
 	env := newEnvironment(root, w.writer, w.plan, w.Redactor)
 	begin := env
 	// Later snapshots use env, which looks again.
@@ -448,7 +453,15 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 	if Asks(w.plan, w.writer.Session()) {
 		ready.Begin = append(ready.Begin, w.granted()...)
 	}
-	return e.Execute(ctx, ready.Next, ready.Begin...)
+	result, err := e.Execute(ctx, ready.Next, ready.Begin...)
+	if err != nil || w.writer.Session().Plan == before {
+		return result, err
+	}
+	w.plan = nil // a model made the rest of it
+	if err := w.planned(ctx); err != nil {
+		return session.Result{}, err
+	}
+	return w.carryOut(ctx, again, root, runner)
 }
 
 // engine returns the engine of the session, without anyone who is told what happens.

@@ -77,7 +77,7 @@ func exitOfResult(r session.Result) int {
 		return 128 + r.Signal
 	case r.Code == "":
 		return 0
-	case r.State == session.Failed, r.Reason == session.ReasonTaskFailed && r.Code != session.ErrTimeout:
+	case r.State == session.Failed, r.Reason == session.ReasonTaskFailed && r.Code != session.ErrTimeout && r.Code != session.ErrPlanning:
 		return exitFor(session.ErrCommand)
 	}
 	return exitFor(r.Code)

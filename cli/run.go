@@ -18,8 +18,8 @@ import (
 )
 
 func (i *Invocation) runCommand() *cobra.Command {
-	var file, id string
-	var share, dryRun bool
+	var file, id, request string
+	var share, dryRun, planOnly bool
 	var model string
 	var allow []string
 	var most limitFlags
@@ -37,7 +37,9 @@ func (i *Invocation) runCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if file == "" {
 				if file = args[0]; len(args) > 1 || !isPlan(file) {
-					return inWords()
+					if file, request = "", strings.Join(args, " "); dryRun {
+						return &session.Error{Code: session.ErrUsage, Message: "--dry-run needs a plan, and a task in words has none yet; nothing was changed", Next: session.Words("use --plan-only to see the plan that a model makes")}
+					}
 				}
 			}
 			flags := map[string]string{}
@@ -57,11 +59,12 @@ func (i *Invocation) runCommand() *cobra.Command {
 			if err := parallelFits(parallel); err != nil {
 				return err
 			}
-			return i.run(cmd.Context(), file, session.ID(id), parallel, given, flags)
+			return i.run(cmd.Context(), starting{file: file, request: request, id: session.ID(id), parallel: parallel, planOnly: planOnly, given: given, flags: flags})
 		},
 	}
 	cmd.Flags().StringVar(&file, "plan", "", "plan `file`, as FILE")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "check the plan, say what would run and change nothing")
+	cmd.Flags().BoolVar(&planOnly, "plan-only", false, "with a task in words: print the plan that the model makes, and leave the session paused")
 	cmd.Flags().BoolVar(&share, "share-workspace", false, "run although another session executes in this workspace")
 	defineParallel(cmd, &parallel, "the default comes from the plan, or the configuration")
 	given.define(cmd)
@@ -139,16 +142,29 @@ func isPlan(arg string) bool {
 	return arg == "-" || slices.Contains([]string{".yml", ".yaml", ".json"}, filepath.Ext(arg)) || err == nil && !info.IsDir()
 }
 
-// inWords refuses a task in words: acode itself only executes plans.
-func inWords() error {
-	return &session.Error{Code: session.ErrConfig, Message: "a task in words needs an agent, and none is installed; nothing was changed",
-		Next: session.Then("write the task down as a plan, then", session.MoveRun, "")}
+// starting is what run was asked for: the plan in a file, or a request in words.
+type starting struct {
+	file, request string
+	id            session.ID
+	parallel      int
+	planOnly      bool
+	given         paramFlags
+	flags         map[string]string
 }
 
-func (i *Invocation) run(ctx context.Context, file string, id session.ID, parallel int, given paramFlags, flags map[string]string) error {
-	p, values, setup, err := i.accept(file, given, flags)
+func (i *Invocation) run(ctx context.Context, f starting) error {
+	if f.file == "-" {
+		text, err := keepInput()
+		if err != nil {
+			return err
+		}
+		if inWords(text) {
+			f.file, f.request = "", strings.TrimSpace(string(text))
+		}
+	}
+	p, values, setup, err := i.accept(f)
 	if err == nil && i.Talks == nil && app.Asks(p, nil) {
-		return i.handOverPlan(file)
+		return i.handOver(agentProgram)
 	}
 	if err == nil {
 		err = i.complete(ctx, p, values)
@@ -161,35 +177,26 @@ func (i *Invocation) run(ctx context.Context, file string, id session.ID, parall
 		return err
 	}
 	d := i.screen(s, true)
-	out, err := s.Start(ctx, d.door(), app.Start{ID: id, Plan: p, Params: values, Source: planSource(file), Timeout: i.timeout, MaxParallel: parallel})
-	return d.finish(ctx, out, errors.Join(err, s.Close()))
-}
-
-// handOverPlan passes a plan that asks a model on to the program that links models.
-func (i *Invocation) handOverPlan(file string) error {
-	if file == "-" {
-		return &session.Error{Code: session.ErrUsage, Message: "a plan that asks a model cannot come from standard input; nothing was changed",
-			Next: session.Then("write the plan to a file, then", session.MoveRun, "")}
+	start := app.Start{ID: f.id, Plan: p, Params: values, Timeout: i.timeout, MaxParallel: f.parallel, PlanOnly: f.planOnly}
+	if f.request == "" {
+		start.Source = planSource(f.file)
 	}
-	return i.handOver(agentProgram)
+	out, err := s.Start(ctx, d.door(), start)
+	return d.finish(ctx, out, errors.Join(err, s.Close()))
 }
 
 // accept checks the plan, the configuration and the workspace before a session exists. It
 // changes nothing.
-func (i *Invocation) accept(file string, given paramFlags, flags map[string]string) (*session.Plan, app.Params, app.Setup, error) {
-	file = input(file)
-	if info, err := os.Stat(file); err == nil && plan.Large(info.Size()) && !i.JSON && !i.quiet {
-		fmt.Fprintf(i.Err, "Reading %s (%d MB)...\n", file, info.Size()>>20)
-	}
-	p, err := plan.Load(file)
+func (i *Invocation) accept(f starting) (*session.Plan, app.Params, app.Setup, error) {
+	p, err := i.planOf(f)
 	if err != nil {
 		return nil, app.Params{}, app.Setup{}, err
 	}
-	values, err := i.params(p, given)
+	values, err := i.params(p, f.given)
 	if err != nil {
 		return nil, values, app.Setup{}, err
 	}
-	setup, err := i.setup(flags)
+	setup, err := i.setup(f.flags)
 	if err == nil {
 		setup.Learn(p)
 		err = setup.Guard()
@@ -197,10 +204,23 @@ func (i *Invocation) accept(file string, given paramFlags, flags map[string]stri
 	return p, values, setup, err
 }
 
+// planOf returns the plan in the file, or one that begins with the planning of the
+// request.
+func (i *Invocation) planOf(f starting) (*session.Plan, error) {
+	if f.request != "" {
+		return session.PlanningPlan(f.request, ""), nil
+	}
+	file := input(f.file)
+	if info, err := os.Stat(file); err == nil && plan.Large(info.Size()) && !i.JSON && !i.quiet {
+		fmt.Fprintf(i.Err, "Reading %s (%d MB)...\n", file, info.Size()>>20)
+	}
+	return plan.Load(file)
+}
+
 // outline prints the steps that run would execute. It takes no lock, opens no store and
 // changes no byte.
 func (i *Invocation) outline(file string, given paramFlags, flags map[string]string) error {
-	p, _, setup, err := i.accept(file, given, flags)
+	p, _, setup, err := i.accept(starting{file: file, given: given, flags: flags})
 	if err != nil {
 		return err
 	}

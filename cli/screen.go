@@ -219,9 +219,9 @@ func (p person) Approve(ctx context.Context, _ session.Item, question string) (a
 type permitted struct{ letter, words string }
 
 // Permit implements app.Person.
-func (p person) Permit(ctx context.Context, _ session.Item, _, offer string) (app.Answer, error) {
+func (p person) Permit(ctx context.Context, item session.Item, _, offer string) (app.Answer, error) {
 	got, err := asked(ctx, p.typed, session.ErrApproval, func(in io.Reader) (permitted, error) {
-		letter, words, err := p.printer.Permit(in, offer)
+		letter, words, err := p.printer.Permit(in, item.Kind == session.KindPrompt, offer)
 		return permitted{letter, words}, err
 	})
 	if err != nil {

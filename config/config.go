@@ -118,6 +118,8 @@ type Approvals struct {
 	Elicitation bool
 	// Write, Delete, Command, Network and Git are allow, ask or deny: what a model may do.
 	Write, Delete, Command, Network, Git string
+	// Plan is always or never: whether a person approves each plan of a model.
+	Plan string
 	// MaxDenied is how many calls of a model may be denied before the session pauses.
 	MaxDenied int
 }
@@ -127,6 +129,8 @@ type Limits struct {
 	// Turns counts the requests to models.
 	Turns  int
 	Tokens int64
+	// Tasks counts those of a plan that a model makes.
+	Tasks int
 	// Cost is in millionths of the currency of the prices.
 	Cost int64
 	// Time limits one run or resume.

@@ -268,7 +268,7 @@ func stillAsking(asking int, c session.StateChangedData) int {
 	switch c.To {
 	case session.AwaitingApproval:
 		return asking + 1
-	case session.Executing:
+	case session.Executing, session.Planning:
 		return max(0, asking-1)
 	}
 	return asking

@@ -94,7 +94,8 @@ func (t *talk) measures() []measure {
 // exceeds returns the stop of a conversation whose next request would exceed a limit, or
 // that makes no progress. It warns once at 80 % of each limit.
 func (t *talk) exceeds() error {
-	if why := t.conv.Stuck(); why != "" && !t.adds(session.MessageResumed) {
+	// plans that are not valid are counted apart
+	if why := t.conv.Stuck(); why != "" && t.invalid == 0 && !t.adds(session.MessageResumed) {
 		return t.limit(session.ReasonNoProgress, why, session.Then("to let it try on", session.MoveResume, t.short))
 	}
 	if head := t.head(); !t.adds(session.MessageMore) && head.Requests-head.Base >= t.p.MaxTurns {

@@ -34,9 +34,14 @@ func (t *talk) permitted(ctx context.Context, c *modelCall) error {
 		return t.changes(ctx, c.Item)
 	}
 	t.refuse(c.ID, session.MessageDenied, t.conv.Denial(c.verdict.Ask, answer.Reason))
+	return t.deniedAgain(c.ID)
+}
+
+// deniedAgain counts a denial. It returns the stop of the session after too many.
+func (t *talk) deniedAgain(id session.StepID) error {
 	if t.denials++; t.MaxDenied > 0 && t.denials >= t.MaxDenied {
 		return &stop{to: session.Paused, reason: session.ReasonApproval, code: session.ErrDenied,
-			detail: fmt.Sprintf("%s: %d calls of the model were denied; the last one is %s", t.it.ID, t.denials, c.ID)}
+			detail: fmt.Sprintf("%s: %d calls of the model were denied; the last one is %s", t.it.ID, t.denials, id)}
 	}
 	return nil
 }
@@ -84,7 +89,11 @@ func (t *talk) answer(ctx context.Context, c *modelCall, question session.Approv
 	if _, known := t.elsewhere(c.ID, question.Digest); !known {
 		t.pending = append(t.pending, t.said(c.ID, question.Digest, answer))
 	}
-	t.pending = append(t.pending, session.Draft{Type: session.StateChanged, Data: session.StateChangedData{To: session.Executing}})
+	to := session.Executing
+	if t.p.Plans && !answer.Granted {
+		to = session.Planning
+	}
+	t.pending = append(t.pending, session.Draft{Type: session.StateChanged, Data: session.StateChangedData{To: to}})
 	if answer.Scope != session.ScopeAlways {
 		return answer, nil
 	}

@@ -297,12 +297,25 @@ type Conversation interface {
 	More() string
 }
 
+// Proposal is a valid plan of a model.
+type Proposal struct {
+	Plan *session.Plan
+	// Lines describe the plan for a person.
+	Lines []string
+	// Asks says that a person must approve the plan.
+	Asks bool
+}
+
 // Prompting is what prompt steps need. An engine without prompt steps leaves it empty.
 type Prompting struct {
 	// Models returns the model of a name in the configuration.
 	Models func(name string) (Model, error)
-	// Converse returns an empty conversation of a step whose model has these powers.
-	Converse func(step session.StepID, powers []string) Conversation
+	// Converse returns an empty conversation of a prompt step.
+	Converse func(step session.StepID, p *session.Prompt) Conversation
+	// PlanOnly pauses the session when a model has proposed a valid plan.
+	PlanOnly bool
+	// Propose checks a plan that a model proposes. An error is for the model.
+	Propose func(raw []byte) (Proposal, error)
 	// Reads carries out a call that only reads. It returns what the model gets.
 	Reads   func(context.Context, session.CallWork) (text string, files []session.FileState, err error)
 	Replies Replies

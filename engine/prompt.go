@@ -25,6 +25,8 @@ type talk struct {
 	hash session.Hash
 	// how many requests in succession were repeated in this process
 	tries int
+	// how many proposals of a plan were not valid in this process
+	invalid int
 	// how many calls were denied in this process
 	denials int
 	// messages to add before the next request
@@ -37,7 +39,7 @@ func (b *branch) prompt(ctx context.Context, it *session.Item, step *session.Ste
 	if err != nil {
 		return err
 	}
-	t := &talk{branch: b, it: it, p: step.Prompt, model: model, conv: b.Converse(it.ID, step.Prompt.Tools)}
+	t := &talk{branch: b, it: it, p: step.Prompt, model: model, conv: b.Converse(it.ID, step.Prompt)}
 	if err := b.enter(ctx, it, session.StepStartedData{Digest: step.Digest()}); err != nil {
 		return err
 	}
@@ -50,6 +52,12 @@ func (b *branch) prompt(ctx context.Context, it *session.Item, step *session.Ste
 			}
 			if d.End != nil {
 				return t.end(ctx, *d.End)
+			}
+			if d.Reminder != "" {
+				t.note(session.MessageReminder, d.Reminder)
+				if err = t.unplanned("the model answered without a plan"); err != nil {
+					break
+				}
 			}
 		}
 		done = nil
@@ -100,6 +108,9 @@ func (t *talk) takeUp(ctx context.Context) (reply *session.Reply, done map[int]b
 
 // text returns the prompt with its values filled in. Secrets stay out of it.
 func (t *talk) text(ctx context.Context) (string, error) {
+	if t.p.Plans { // a person typed it
+		return t.p.Text, nil
+	}
 	values, err := t.values(ctx, t.it, nil)
 	return session.Expand(t.p.Text, values), err
 }
@@ -204,6 +215,9 @@ func (t *talk) intent(id session.StepID, key string, attempt int) (drafts []sess
 
 // end completes the step with the answer of the model.
 func (t *talk) end(ctx context.Context, end session.Ending) error {
+	if end.GaveUp && t.p.Plans {
+		return &failure{code: session.ErrPlanning, message: "the model made no plan: " + end.Text}
+	}
 	if end.GaveUp {
 		return &failure{code: session.ErrGaveUp, message: "the model gave up: " + end.Text}
 	}

@@ -100,8 +100,8 @@ func (w *prompted) process() *process {
 	p := w.world.process()
 	p.prompting = engine.Prompting{
 		Models: func(string) (engine.Model, error) { return asking{w.model, w}, w.call("model") },
-		Converse: func(step session.StepID, powers []string) engine.Conversation {
-			return &talk.Conversation{Step: step, Powers: powers, Workspace: "/ws", Decode: func(_ string, raw []byte) (session.Reply, error) { return script.Model{}.Reply(raw) }}
+		Converse: func(step session.StepID, p *session.Prompt) engine.Conversation {
+			return &talk.Conversation{Step: step, Powers: p.Tools, Plans: p.Plans, Workspace: "/ws", Decode: func(_ string, raw []byte) (session.Reply, error) { return script.Model{}.Reply(raw) }}
 		},
 		Reads: func(_ context.Context, work session.CallWork) (string, []session.FileState, error) {
 			content, ok := w.files[work.Step.Read.Path]

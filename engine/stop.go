@@ -77,7 +77,7 @@ func interrupted(sig Interrupted) *stop {
 func (s *stop) drains() bool {
 	return s.to == session.Failed || s.to == session.Paused && !slices.Contains([]session.Reason{
 		session.ReasonUncertain, session.ReasonApproval, session.ReasonProvider,
-		session.ReasonMaxTurns, session.ReasonTokens, session.ReasonBudget, session.ReasonNoProgress}, s.reason)
+		session.ReasonMaxTurns, session.ReasonTokens, session.ReasonBudget, session.ReasonNoProgress, session.ReasonPlanning}, s.reason)
 }
 
 // weight orders the stops of several branches. The stop with the least weight ends the

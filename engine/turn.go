@@ -35,7 +35,11 @@ func (t *talk) carryOut(ctx context.Context, d session.Decision) error {
 			return err
 		}
 		reads = nil
-		if c != nil {
+		if c != nil && c.work.Proposes {
+			if err := t.proposes(ctx, c); err != nil {
+				return err
+			}
+		} else if c != nil {
 			if err := t.permitted(ctx, c); err != nil {
 				return err
 			}
@@ -81,6 +85,10 @@ func (t *talk) unmask(ctx context.Context, changes []session.Change) (err error)
 
 // item returns the item of a new call. Commands of a model are confined.
 func (t *talk) item(id session.StepID, work session.CallWork) *modelCall {
+	if work.Proposes {
+		call := &session.Call{Tool: work.Tool, Digest: session.CallDigest(work.Tool, work.Arguments), Label: "Propose a plan"}
+		return &modelCall{Item: session.Item{ID: id, Title: work.Tool, Label: call.Label, Kind: session.KindPrompt, Status: session.Pending, Attempt: 1, Call: call}, work: work}
+	}
 	step, verdict := work.Step, session.Permission{}
 	if !work.Reads {
 		var rules string

@@ -113,10 +113,10 @@ func (w *Writer) reload(ctx context.Context) error {
 const (
 	insertEvent   = `INSERT INTO events (pos, id, time_us, type, actor, epoch, hash, checkpoint, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	updateSession = `UPDATE sessions SET last_seq = ?, last_us = ?, done = ?, calls = ?, head = ?, row_digest = ?, steps = ?, files = ?, key_id = ?, hmac = ? WHERE no = ?`
-	updateWhole   = `UPDATE sessions SET state = ?, left_state = ?, reason = ?, detail = ?, workspace = ?, config = ?, epoch = ?, device = ?, manifest = ?, git = ?, inputs = ?, learnt = ?, rules = ?,
+	updateWhole   = `UPDATE sessions SET plan = ?, plan_bytes = ?, plan_sealed = ?, tasks = ?, step_total = ?, state = ?, left_state = ?, reason = ?, detail = ?, workspace = ?, config = ?, epoch = ?, device = ?, manifest = ?, git = ?, inputs = ?, learnt = ?, rules = ?,
 		last_seq = ?, last_us = ?, done = ?, calls = ?, head = ?, row_digest = ?, steps = ?, files = ?, key_id = ?, hmac = ? WHERE no = ?`
-	insertSession = `INSERT INTO sessions (state, left_state, reason, detail, workspace, config, epoch, device, manifest, git, inputs, learnt, rules,
-			last_seq, last_us, done, calls, head, row_digest, steps, files, key_id, hmac, no, id, short, task, plan, plan_bytes, plan_sealed, tasks, step_total, on_failure, created_us)
+	insertSession = `INSERT INTO sessions (plan, plan_bytes, plan_sealed, tasks, step_total, state, left_state, reason, detail, workspace, config, epoch, device, manifest, git, inputs, learnt, rules,
+			last_seq, last_us, done, calls, head, row_digest, steps, files, key_id, hmac, no, id, short, task, on_failure, created_us)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	writeStep = `INSERT INTO steps (pos, task, step, status, attempt, key, start_seq, last_seq, started_us, ended_us, code, message, capture, approval, held, talk)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -285,7 +285,7 @@ func (b *batch) add(ctx context.Context, p prepared) error {
 	case session.SessionCreated, session.StateChanged, session.ExecutionAcquired, session.InputsChanged:
 		b.scalars = true
 	default:
-		b.scalars = b.scalars || delta.Manifest || delta.Learnt || delta.Rules
+		b.scalars = b.scalars || delta.Manifest || delta.Learnt || delta.Scalars
 	}
 	var checkpoint any
 	if e.Type.Receipt() || e.Type == session.CheckpointCreated {

@@ -10,12 +10,13 @@ import (
 
 // A checkpoint is stored in the row of its event. It leaves out its epoch and head, which
 // the event has. It leaves out its cursor if that is the step of the payload. There is a
-// checkpoint for every step, so it also leaves out the usual state and key id.
+// checkpoint for every step, so it also leaves out the usual state and key id, and the
+// plan, which differs only while the plan is made.
 
 const (
 	// The digest of files is not zero and follows.
 	checkpointFiles = 1 << iota
-	// The state, task, step, operation and key id are not the usual ones and follow.
+	// The state, task, step, operation, key id and plan are not the usual ones and follow.
 	checkpointTexts
 )
 
@@ -30,7 +31,7 @@ func encodeCheckpoint(c session.Checkpoint, keyID string, usual bool) []byte {
 	}
 	if !usual || c.State != session.Executing || c.KeyID != keyID {
 		b[0] |= checkpointTexts
-		b = texts(b, string(c.State), c.Cursor.Task, c.Cursor.Step, c.Cursor.Op, c.KeyID)
+		b = texts(b, string(c.State), c.Cursor.Task, c.Cursor.Step, c.Cursor.Op, c.KeyID, c.Plan)
 	}
 	return b
 }
@@ -63,7 +64,7 @@ func decodeCheckpoint(c *session.Checkpoint, b, payload []byte, keyID string) er
 
 func decodeCheckpointTexts(c *session.Checkpoint, b []byte) error {
 	var state string
-	for _, dst := range []*string{&state, &c.Cursor.Task, &c.Cursor.Step, &c.Cursor.Op, &c.KeyID} {
+	for _, dst := range []*string{&state, &c.Cursor.Task, &c.Cursor.Step, &c.Cursor.Op, &c.KeyID, &c.Plan} {
 		if len(b) < 4 || uint64(len(b)) < 4+uint64(binary.BigEndian.Uint32(b)) {
 			return errors.New("not a checkpoint: it ends in a text")
 		}

@@ -179,7 +179,7 @@ func (l *loader) checkpoint() (c session.Checkpoint, ok bool, err error) {
 		if err != nil {
 			return err
 		}
-		found.Plan = l.row.sess.Plan.Hash
+		found.Plan = cmp.Or(found.Plan, l.row.sess.Plan.Hash)
 		if valid && found.KeyID == l.k.id && sameHash(l.k.sign(found.Signed()), found.HMAC) {
 			c, ok = found, true
 			return errEnough

@@ -42,12 +42,12 @@ func (b *batch) projectSession(ctx context.Context, c session.Commit) error {
 	if !b.scalars {
 		return b.c.exec(ctx, updateSession, int64(s.LastSeq), s.LastUS, s.Done, s.Calls, s.Head[:], c.Row[:], c.Steps[:], c.Files[:], c.KeyID, c.HMAC[:], b.no)
 	}
-	now := []any{string(s.State), string(s.Left), string(s.Reason), s.Detail, s.Workspace, s.Config, int64(s.Epoch), s.Device, s.Manifest, s.Git, s.Inputs, s.Learnt, s.Rules,
+	now := []any{s.Plan.Hash, s.Plan.Bytes, s.Plan.Sealed, s.Tasks, s.StepTotal, string(s.State), string(s.Left), string(s.Reason), s.Detail, s.Workspace, s.Config, int64(s.Epoch), s.Device, s.Manifest, s.Git, s.Inputs, s.Learnt, s.Rules,
 		int64(s.LastSeq), s.LastUS, s.Done, s.Calls, s.Head[:], c.Row[:], c.Steps[:], c.Files[:], c.KeyID, c.HMAC[:], b.no}
 	if b.w.no != 0 {
 		return b.c.exec(ctx, updateWhole, now...)
 	}
-	return b.c.exec(ctx, insertSession, append(now, string(s.ID), s.Short, s.Task, s.Plan.Hash, s.Plan.Bytes, s.Plan.Sealed, s.Tasks, s.StepTotal, string(s.OnFailure), s.CreatedUS)...)
+	return b.c.exec(ctx, insertSession, append(now, string(s.ID), s.Short, s.Task, string(s.OnFailure), s.CreatedUS)...)
 }
 
 func (b *batch) projectStep(ctx context.Context, st *session.StepState) error {

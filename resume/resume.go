@@ -398,20 +398,24 @@ func (r *Resumer) begin(ctx context.Context, s *session.Session, env verdict) ([
 		drafts = append(drafts, session.Draft{Type: session.ChangesAccepted, Actor: "user",
 			Data: session.ChangesAcceptedData{By: env.by, Files: env.accepted}})
 	}
-	if s.State != session.Executing {
-		drafts = append(drafts, path(s.State)...)
+	to := session.Executing
+	if r.Plan.Planning(s) {
+		to = session.Planning
+	}
+	if s.State != to {
+		drafts = append(drafts, path(s.State, to)...)
 	}
 	return drafts, nil
 }
 
-// path drafts the changes from a resumable state to Executing.
-func path(from session.State) []session.Draft {
+// path drafts the changes from a resumable state to Executing or Planning.
+func path(from, to session.State) []session.Draft {
 	var out []session.Draft
-	if from == session.Created {
+	if from == session.Created && to != session.Planning {
 		out = append(out, change(from, session.Planning))
 		from = session.Planning
 	}
-	return append(out, change(from, session.Executing))
+	return append(out, change(from, to))
 }
 
 func change(from, to session.State) session.Draft {

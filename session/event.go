@@ -59,6 +59,8 @@ const (
 	ModelFailed EventType = "ModelFailed"
 	// MessageAdded adds a message to the conversation of a prompt step.
 	MessageAdded EventType = "MessageAdded"
+	// PlanAdopted replaces the plan of a session by one that a model proposed.
+	PlanAdopted EventType = "PlanAdopted"
 )
 
 // EventTypes lists every type, for schemas and exhaustive tests.
@@ -66,7 +68,7 @@ var EventTypes = []EventType{
 	SessionCreated, StateChanged, ExecutionAcquired, ChangesAccepted, InputsChanged, PowersGranted, StepStarted, StepCompleted,
 	StepFailedEvent, StepUnknown, OperationStarted, OperationCompleted, OperationFailed, OperationUnknown, OperationsSettled,
 	ChangesHeld, HeldDecided, ApprovalRequested, ApprovalGranted, ApprovalDenied, CheckpointCreated,
-	ModelAsked, ModelAnswered, ModelFailed, MessageAdded,
+	ModelAsked, ModelAnswered, ModelFailed, MessageAdded, PlanAdopted,
 }
 
 // Receipt reports whether events of this type end an attempt and carry a checkpoint
@@ -436,6 +438,16 @@ type ApprovalDeniedData struct {
 	Digest string `json:"digest" redact:"-"`
 	By     string `json:"by"`
 	Reason string `json:"reason,omitempty"`
+}
+
+// PlanAdoptedData is the plan of the session from here on. Its first task is the one in
+// which a model made the rest.
+type PlanAdoptedData struct {
+	StepID
+	// Plan is the JSON of a Plan.
+	Plan  BlobRef `json:"plan"`
+	Tasks int     `json:"tasks"`
+	Steps int     `json:"steps"`
 }
 
 // CheckpointCreatedData asks for a checkpoint without a receipt.

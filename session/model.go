@@ -87,6 +87,8 @@ type Decision struct {
 	Refused map[int]string
 	// End is nil if the model is asked again.
 	End *Ending
+	// Reminder is a message to add; empty for none.
+	Reminder string
 }
 
 // Ending is the end of a prompt step.
@@ -121,4 +123,6 @@ type CallWork struct {
 	Step      Step
 	// Reads says that the call changes nothing.
 	Reads bool
+	// Proposes says that the call proposes a plan, which Arguments are.
+	Proposes bool
 }

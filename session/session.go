@@ -118,7 +118,8 @@ type Delta struct {
 	Files    []string
 	Manifest bool
 	Learnt   bool
-	Rules    bool
+	// Scalars says that fields of the session changed that rarely change.
+	Scalars bool
 }
 
 // Status returns the status of a step. It returns Pending for a step without an entry.
@@ -232,6 +233,8 @@ func (s *Session) apply(e Event, data any) (Delta, error) {
 		return applyAs(e, data, s.modelFailed)
 	case MessageAdded:
 		return applyAs(e, data, s.messageAdded)
+	case PlanAdopted:
+		return applyAs(e, data, s.adopted)
 	case ApprovalRequested:
 		return applyAs(e, data, s.requested)
 	case ApprovalGranted:
@@ -485,7 +488,7 @@ func (s *Session) granted(e Event, d ApprovalGrantedData) (Delta, error) {
 		}
 		s.Rules += st.Approval.Offer + "\n"
 	}
-	return Delta{Steps: []StepID{d.Of()}, Rules: d.Scope != ""}, nil
+	return Delta{Steps: []StepID{d.Of()}, Scalars: d.Scope != ""}, nil
 }
 
 func (s *Session) denied(e Event, d ApprovalDeniedData) (Delta, error) {
@@ -525,6 +528,14 @@ func (s *Session) asked(e Event, id StepID, digest string) (*StepState, error) {
 	}
 	st.LastSeq = e.Seq
 	return st, nil
+}
+
+func (s *Session) adopted(e Event, d PlanAdoptedData) (Delta, error) {
+	if st := s.Steps[d.StepID]; st == nil || st.Status != InProgress || s.Done != 0 || d.Steps < 2 {
+		return Delta{}, conflict(e, "%s does not end the planning of the session", e.Type)
+	}
+	s.Plan, s.Tasks, s.StepTotal = d.Plan, d.Tasks, d.Steps
+	return Delta{Scalars: true}, nil
 }
 
 func (s *Session) step(id StepID) *StepState {

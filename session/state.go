@@ -51,6 +51,7 @@ const (
 	ReasonTokens      Reason = "tokens"
 	ReasonBudget      Reason = "budget"
 	ReasonNoProgress  Reason = "no_progress"
+	ReasonPlanning    Reason = "planning"
 )
 
 // Status is the status of a step. A step without an entry in its session is Pending.

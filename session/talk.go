@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -22,6 +23,38 @@ type Prompt struct {
 	MaxTurns int `json:"max_turns"`
 	// Capture names the variable that gets the answer.
 	Capture string `json:"capture,omitempty"`
+	// Plans says that the model makes the rest of the plan of the session.
+	Plans bool `json:"plans,omitempty"`
+}
+
+// PlanningStep is the step in which a model makes the rest of the plan.
+func PlanningStep() StepID { return StepID{Task: "plan", Step: "plan"} }
+
+// PlanningPlan returns the plan of a session that begins with a request in words.
+func PlanningPlan(request, model string) *Plan {
+	id := PlanningStep()
+	return &Plan{Version: 1, Task: firstLine(request), OnFailure: FailurePauses, Tasks: []Task{{ID: id.Task, Title: "Make a plan", Steps: []Step{
+		{ID: id.Step, Name: "Plan the work", Kind: KindPrompt, Prompt: &Prompt{Text: request, Model: model, MaxTurns: DefaultMaxTurns, Plans: true}}}}}}
+}
+
+// Planning reports whether a model makes the rest of p in s.
+func (p *Plan) Planning(s *Session) bool {
+	id := PlanningStep()
+	first := p.Tasks[0].Steps[0]
+	return first.Prompt != nil && first.Prompt.Plans && s.Status(id) != StepDone
+}
+
+// Adopt returns p with the tasks that a model proposed, which all wait for the planning.
+func (p *Plan) Adopt(proposed *Plan) *Plan {
+	out := *proposed
+	out.Task, out.Tasks = p.Task, slices.Clone(p.Tasks)
+	for _, t := range proposed.Tasks {
+		if len(t.DependsOn) == 0 {
+			t.DependsOn = []string{PlanningStep().Task}
+		}
+		out.Tasks = append(out.Tasks, t)
+	}
+	return &out
 }
 
 // DefaultMaxTurns is the MaxTurns of a prompt that has none.
@@ -157,6 +190,8 @@ const (
 	MessageMore = "more"
 	// the result of a call that acode refused
 	MessageRefused = "refused"
+	// acode reminds the model of what it is to do
+	MessageReminder = "reminder"
 	// the result of a call that a rule or a person denied
 	MessageDenied = "denied"
 )

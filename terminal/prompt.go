@@ -148,9 +148,10 @@ func (p *Printer) Approve(in io.Reader, text string) (bool, error) {
 	return Approve(in, question{p}, text)
 }
 
-// Permit asks about a call of a model. offer says what a rule would allow; it is empty if
-// there is none. It returns the letter of Choose, and for a no the words for the model.
-func (p *Printer) Permit(in io.Reader, offer string) (letter, words string, err error) {
+// Permit asks about a call of a model, or about a plan of it. offer says what a rule
+// would allow; it is empty if there is none. It returns the letter of Choose, and for a
+// no the words for the model.
+func (p *Printer) Permit(in io.Reader, plan bool, offer string) (letter, words string, err error) {
 	if !p.o.Live {
 		p.Tell(p.gate)
 	}
@@ -158,7 +159,11 @@ func (p *Printer) Permit(in io.Reader, offer string) (letter, words string, err 
 	if offer != "" {
 		options = append(options, "[S]ession: also later in this session: "+offer, "[A]lways: in every session: "+offer)
 	}
-	if letter, err = p.Choose(in, append(options, "[N]o", "[T]ell the model why not")); letter != "t" {
+	options = append(options, "[N]o", "[T]ell the model why not")
+	if plan {
+		options = []string{"[Y]es, carry it out", "[N]o", "[T]ell the model what to change"}
+	}
+	if letter, err = p.Choose(in, options); letter != "t" {
 		return letter, "", err
 	}
 	defer p.answered()

@@ -9,6 +9,7 @@ import (
 	talk "github.com/acode-dev/acode/agent"
 	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/config"
+	"github.com/acode-dev/acode/plan"
 	"github.com/acode-dev/acode/provider/openai"
 	"github.com/acode-dev/acode/provider/script"
 	"github.com/acode-dev/acode/provider/wire"
@@ -32,9 +33,12 @@ func reached(name string, c config.Model, url string) wire.Options {
 		ContextTokens: c.ContextTokens, MaxOutputTokens: c.MaxOutputTokens, Timeout: c.Timeout, Now: time.Now}
 }
 
+// proposal parses a plan that a model proposes.
+func proposal(raw []byte) (*session.Plan, error) { return plan.Parse("plan", raw) }
+
 // converse returns an empty conversation.
-func converse(step session.StepID, powers []string, workspace string) app.Conversation {
-	return &talk.Conversation{Step: step, Powers: powers, Workspace: workspace, Decode: reply}
+func converse(step session.StepID, p *session.Prompt, workspace string) app.Conversation {
+	return &talk.Conversation{Step: step, Powers: p.Tools, Plans: p.Plans, Workspace: workspace, Decode: reply}
 }
 
 // reply reads the bytes of a reply of a provider.

@@ -15,7 +15,7 @@ import (
 func Main(ctx context.Context, args []string) int {
 	return cli.Run(ctx, args, func(i *cli.Invocation) []*cobra.Command {
 		p := &program{Invocation: i}
-		i.Talks = &app.Talks{Model: model, Converse: converse}
+		i.Talks = &app.Talks{Model: model, Converse: converse, Plan: proposal}
 		return append(i.Executing(), p.mcpCommand(), p.installCommand(), p.uninstallCommand())
 	})
 }

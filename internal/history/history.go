@@ -218,6 +218,12 @@ func (g *generator) legal() []action {
 	for _, s := range g.steps {
 		as = append(as, g.legalFor(s)...)
 	}
+	done := slices.Contains(slices.Collect(maps.Values(g.m.Steps)), session.StepDone)
+	for _, s := range g.steps {
+		if !done && g.m.Steps[s.id] == session.InProgress {
+			as = append(as, action{"adopt", func() { g.adopt(s.id) }})
+		}
+	}
 	for _, id := range slices.SortedFunc(maps.Keys(g.m.Ops), func(a, b session.StepID) int { return strings.Compare(a.String(), b.String()) }) {
 		as = append(as, g.legalForOperation(id)...)
 	}
@@ -226,6 +232,10 @@ func (g *generator) legal() []action {
 		as = append(as, decide, decide, decide)
 	}
 	return as
+}
+
+func (g *generator) adopt(id session.StepID) {
+	g.add(session.PlanAdopted, "acode", session.PlanAdoptedData{StepID: id, Plan: session.BlobRef{Hash: hash("adopted"), Bytes: 7}, Tasks: 4, Steps: len(g.steps) + 1})
 }
 
 // set records the status of a step or an operation.

@@ -159,6 +159,8 @@ BEGIN
                 AND t.task = c.j ->> 'task' AND t.step = c.j ->> 'step' AND c.j -> 'ops' ? t.operation;
         ELSIF e.type IN ('ApprovalRequested', 'ApprovalGranted', 'ApprovalDenied') THEN
             PERFORM project_approval(h.session_id, e, c.j);
+        ELSIF e.type = 'PlanAdopted' THEN
+            UPDATE p_sessions s SET tasks = as_number(c.j ->> 'tasks'), steps = as_number(c.j ->> 'steps') WHERE s.session_id = h.session_id;
         ELSIF e.type NOT IN ('CheckpointCreated', 'ChangesAccepted', 'InputsChanged', 'PowersGranted', 'ChangesHeld', 'HeldDecided', 'MessageAdded') THEN
             unknown := coalesce(unknown, e.seq);
         END IF;
