@@ -39,6 +39,8 @@ var gitReaders = map[string]func([]shell.Word) bool{
 }
 
 var (
+	// flags before the command that start nothing
+	gitFlags   = strings.Fields("--no-pager -P --no-optional-locks")
 	gitChanges = strings.Fields("add commit checkout switch restore reset merge cherry-pick revert branch tag stash mv init apply am notes rm clean")
 	gitNetwork = strings.Fields("push fetch pull clone ls-remote remote submodule archive lfs svn send-email fetch-pack send-pack upload-pack p4 http-fetch http-push")
 	// those of gitNetwork that start nothing without a flag for it
@@ -50,21 +52,27 @@ var (
 // git returns the effects of a command of git. Everything of git that is not
 // known may execute a program: an alias, a hook or an argument.
 func git(args []shell.Word) []need {
-	for len(args) > 0 && args[0].Exact && slices.Contains([]string{"--no-pager", "-P", "--no-optional-locks"}, args[0].Text) {
-		args = args[1:]
+	known := true
+	for len(args) > 0 && strings.HasPrefix(args[0].Text, "-") && gitReaders[args[0].Text] == nil {
+		skipped := 1
+		if first := args[0].Text; first == "-C" || first == "-c" {
+			skipped = min(2, len(args))
+		}
+		known = known && (args[0].Text == "-C" || slices.Contains(gitFlags, args[0].Text)) && plain(args[skipped-1])
+		args = args[skipped:]
 	}
 	if len(args) == 0 || !args[0].Exact {
 		return []need{{class: Git, why: "git may change the repository"}, {class: Command, why: "git may start a program"}}
 	}
 	name, rest := args[0].Text, args[1:]
-	if reads := gitReaders[name]; reads != nil && reads(rest) {
+	if reads := gitReaders[name]; known && reads != nil && reads(rest) {
 		return nil
 	}
 	out := []need{{class: Git, why: "git " + name + " may change the repository"}}
-	if !slices.Contains(gitChanges, name) && (!slices.Contains(gitPlain, name) || starts(rest)) {
+	if !known || !slices.Contains(gitChanges, name) && (!slices.Contains(gitPlain, name) || starts(rest)) {
 		out = append(out, need{class: Command, why: "git " + name + " may start a program"})
 	}
-	if slices.Contains(gitNetwork, name) || strings.HasPrefix(name, "-") {
+	if slices.Contains(gitNetwork, name) {
 		out = append(out, need{class: Network, why: "git " + name + " may use the network"})
 	}
 	if slices.Contains(gitDrops, name) || slices.Contains([]string{"branch", "tag", "stash"}, name) && drops(rest) {

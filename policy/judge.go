@@ -183,7 +183,7 @@ func (j judge) settle(n *need) {
 			n.action, n.why = Deny, "a rule denies it: "+r.Sentence()
 			return
 		case Ask:
-			n.asked = true
+			n.asked, n.why = true, "a rule asks about it: "+r.Sentence()
 		case Allow:
 			allowed = true
 		}
@@ -191,7 +191,7 @@ func (j judge) settle(n *need) {
 	switch {
 	case n.action == Deny:
 	case n.asked:
-		n.action, n.why = Ask, cmp.Or(n.why, "a rule asks about it")
+		n.action = Ask
 	case allowed:
 		n.action = Allow
 	}
@@ -249,25 +249,31 @@ func hidden(text string) string {
 
 // command judges each part of a command.
 func (j judge) command() (out []need) {
-	argv := j.run.Command()
-	if bad := hidden(strings.Join(argv, "\n") + j.run.Dir); bad != "" && j.without != "characters" {
+	parts, err := j.parts()
+	if bad := hidden(strings.Join(append(j.run.Command(), j.run.Check, j.run.Dir), "\n")); bad != "" && j.without != "characters" {
 		out = append(out, need{class: Command, unsure: true, why: "the command " + bad})
 	}
-	parts, err := shell.Parts(argv)
 	if err != nil && j.without != "syntax" {
 		out = append(out, need{class: Command, unsure: true, why: "the command cannot be judged: " + err.Error()})
 	}
 	if len(j.run.Env) > 0 && j.without != "environment" {
 		out = append(out, need{class: Command, why: "it sets variables of the environment"})
 	}
-	moved := slices.ContainsFunc(parts, func(p shell.Part) bool { return p.Shell && len(p.Words) > 0 && p.Words[0].Text == "cd" })
+	moved := slices.ContainsFunc(parts, changesDir)
 	for _, p := range parts {
 		out = append(out, j.part(&part{Part: p, moved: moved})...)
 	}
-	if len(out) == 0 {
-		out = []need{{class: Read, why: "each part of it only reads"}}
-	}
 	return out
+}
+
+// parts returns the parts of the command and of its check.
+func (j judge) parts() ([]shell.Part, error) {
+	parts, err := shell.Parts(j.run.Command())
+	if j.run.Check == "" {
+		return parts, err
+	}
+	more, also := shell.Parts(j.run.Asking().Argv)
+	return append(parts, more...), cmp.Or(err, also)
 }
 
 // within reports whether file is dir or lies below it.
@@ -276,12 +282,22 @@ func within(file, dir string) bool {
 	return err == nil && filepath.IsLocal(rest)
 }
 
-// at returns the lexical path of a word of the command.
-func (j judge) at(word string) string {
-	if path.IsAbs(word) {
-		return path.Clean(word)
+// at returns the lexical path of a word of a command in dir, which is relative to the
+// directory of the command.
+func (j judge) at(dir, word string) string {
+	base := path.Join(j.Workspace, j.run.Dir)
+	for _, next := range []string{dir, word} {
+		if path.IsAbs(next) {
+			base = "/"
+		}
+		base = path.Join(base, next)
 	}
-	return path.Join(j.Workspace, j.run.Dir, word)
+	return base
+}
+
+// changesDir reports whether names after p belong to another directory.
+func changesDir(p shell.Part) bool {
+	return p.Shell && len(p.Words) > 0 && p.Words[0].Text == "cd"
 }
 
 // digest covers all of a command.

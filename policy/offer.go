@@ -5,8 +5,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/acode-dev/acode/shell"
 )
 
 // runners execute their arguments or files of the workspace. A rule for one of
@@ -45,8 +43,12 @@ func (j judge) offer(needs []need) *Rule {
 
 // nameable reports whether a rule may name the program of n.
 func (j judge) nameable(n need) bool {
-	return !n.unsure && n.part != nil && (n.class == Command || n.class == Git) && !slices.Contains(runners, n.part.name()) && len(n.part.Words) > 0 &&
-		!j.lost(n.part) && j.narrow(n.part, len(n.part.args()))
+	if n.unsure || n.part == nil || len(n.part.Words) == 0 || n.class != Command && n.class != Git {
+		return false
+	}
+	name := n.part.name()
+	runs := slices.Contains(runners, name) || slices.Contains(runners, strings.TrimRight(name, "0123456789.-"))
+	return !runs && !j.lost(n.part) && j.narrow(n.part, len(n.part.args()))
 }
 
 // named returns a rule for the program of n, its subcommand and its flags.
@@ -60,14 +62,22 @@ func (j judge) named(n need) *Rule {
 			fixed = i + 1
 		}
 	}
-	r := &Rule{Action: Allow, Class: n.class, Program: j.Program(n.part.Words[0].Text, j.run.Dir), Dir: path.Clean(j.run.Dir)}
+	r := &Rule{Action: Allow, Class: n.class, Program: j.Program(n.part.Words[0].Text, j.run.Dir), Dir: path.Clean(j.run.Dir), Files: map[string]string{}}
+	j.bind(r, r.Program)
 	for _, a := range args[:fixed] {
 		r.Args = append(r.Args, a.Text)
-	}
-	if within(r.Program, j.Workspace) {
-		r.Files = map[string]string{j.relative(r.Program): j.Hash(r.Program)}
+		j.bind(r, j.at("", a.Text))
 	}
 	return r
+}
+
+// bind binds r to a file, if there is such a file in the workspace.
+func (j judge) bind(r *Rule, file string) {
+	if within(file, j.Workspace) {
+		if sum := j.Hash(file); sum != "" {
+			r.Files[j.relative(file)] = sum
+		}
+	}
 }
 
 // exact returns a rule for the whole command, bound to the files of the workspace that it
@@ -76,21 +86,31 @@ func (j judge) exact(asking []need) *Rule {
 	if slices.ContainsFunc(asking, func(n need) bool { return n.part != nil && j.lost(n.part) }) {
 		return nil
 	}
-	r := &Rule{Action: Allow, Digest: j.digest(), Files: map[string]string{}}
-	// a command that cannot be judged names at least the files of the parts that are seen
-	parts, _ := shell.Parts(j.run.Command())
+	// of a command that cannot be judged, the parts that are seen
+	parts, _ := j.parts()
+	dirs := []string{""}
 	for _, p := range parts {
-		words := p.Words
+		if !changesDir(p) {
+			continue
+		}
+		// a name after the second change would be a guess
+		if len(dirs) > 1 || len(p.Words) != 2 || !p.Words[1].Exact {
+			return nil
+		}
+		dirs = append(dirs, p.Words[1].Text)
+	}
+	r := &Rule{Action: Allow, Digest: j.digest(), Files: map[string]string{}}
+	for _, p := range parts {
 		for _, redirect := range p.Redirects {
 			if redirect.Op == "<" {
-				words = append(slices.Clone(words), redirect.Target)
+				p.Words = append(slices.Clone(p.Words), redirect.Target)
 			}
 		}
-		for _, w := range words {
-			if file := j.at(w.Text); w.Exact && within(file, j.Workspace) {
-				if sum := j.Hash(file); sum != "" {
-					r.Files[j.relative(file)] = sum
-				}
+		for _, w := range p.Words {
+			_, value, _ := strings.Cut(w.Text, "=")
+			for _, dir := range dirs {
+				j.bind(r, j.at(dir, w.Text))
+				j.bind(r, j.at(dir, value))
 			}
 		}
 	}

@@ -55,7 +55,7 @@ func (j judge) part(p *part) (out []need) {
 	return j.run1(p)
 }
 
-// run1 runs the checks on one program.
+// run1 runs the checks on one program. A part in which they find nothing only reads.
 func (j judge) run1(p *part, skip ...string) (out []need) {
 	for _, c := range checks() {
 		if c.name == j.without || slices.Contains(skip, c.name) {
@@ -68,6 +68,9 @@ func (j judge) run1(p *part, skip ...string) (out []need) {
 				out = append(out, n)
 			}
 		}
+	}
+	if len(out) == 0 {
+		out = []need{{class: Read, part: p, why: "each part of it only reads"}}
 	}
 	return out
 }
@@ -82,7 +85,7 @@ func (j judge) assignments(p *part) []need {
 // output finds redirections that write. They are judged as a command and as a write.
 func (j judge) output(p *part) (out []need) {
 	for _, r := range p.Redirects {
-		if strings.HasPrefix(r.Op, "<") && r.Op != "<>" || r.Target.Exact && r.Target.Text == "/dev/null" || descriptor(r) {
+		if strings.HasPrefix(r.Op, "<") && r.Op != "<>" || r.Target.Exact && slices.Contains(devices, r.Target.Text) || descriptor(r) {
 			continue
 		}
 		why := "it writes to " + shown(r.Target)
@@ -90,6 +93,9 @@ func (j judge) output(p *part) (out []need) {
 	}
 	return out
 }
+
+// devices take output and keep nothing.
+var devices = []string{"/dev/null", "/dev/stdout", "/dev/stderr"}
 
 // descriptor reports whether r only copies or closes a descriptor.
 func descriptor(r shell.Redirect) bool {

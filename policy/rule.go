@@ -25,7 +25,8 @@ type Rule struct {
 	// Path is a glob for changed files, relative to the workspace; ** crosses
 	// directories. The path counts as the call writes it.
 	Path string `json:"path,omitempty"`
-	// Program is absolute and has no symbolic links.
+	// Program is absolute and has no symbolic links. A rule that allows one of the
+	// workspace needs its hash in Files.
 	Program string `json:"program,omitempty"`
 	// Args are the first arguments. A rule that allows covers only further arguments that
 	// are no flags and stay inside the workspace.
@@ -166,6 +167,9 @@ func (j judge) covers(r Rule, p *part) bool {
 		if w := p.args()[i]; !w.Exact || w.Text != a {
 			return false
 		}
+	}
+	if within(r.Program, j.Workspace) && r.Action == Allow && r.Files[j.relative(r.Program)] == "" {
+		return false
 	}
 	return r.Action != Allow || j.narrow(p, len(r.Args))
 }

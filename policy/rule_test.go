@@ -131,6 +131,14 @@ func TestPowers(t *testing.T) {
 		"git_ext":              {Powers{Git: Allow, Network: Allow}, "git clone ext::x", Ask, Command, session.ConfinedOnline},
 		"git_push":             {Powers{Git: Allow, Network: Allow}, "git push origin main", Allow, Network, session.ConfinedOnline},
 		"git_push_asked":       {Powers{Network: Allow}, "git push origin main", Ask, Git, session.ConfinedOnline},
+		"git_elsewhere":        {Powers{}, "git -C dir status --short", Allow, Read, session.ConfinedReading},
+		"git_elsewhere_push":   {Powers{Git: Allow}, "git -C dir push", Ask, Network, session.ConfinedOnline},
+		"git_setting":          {Powers{Git: Allow}, "git -c a=b status", Ask, Command, session.Confined},
+		"git_setting_unknown":  {Powers{Git: Allow}, "git -C $X status", Ask, Command, session.Confined},
+		"reader_denied":        {Powers{Rules: []Rule{{Action: Deny, Program: "/usr/bin/cat", Args: []string{"file"}}}}, "ls; cat file", Deny, Read, session.ConfinedReading},
+		"reader_beside":        {Powers{Rules: []Rule{{Action: Deny, Program: "/usr/bin/cat", Args: []string{"file"}}}}, "cat dir/file", Allow, Read, session.ConfinedReading},
+		"reader_asked":         {Powers{Rules: []Rule{{Action: Ask, Program: "/usr/bin/cat"}}}, "timeout 5 cat file", Ask, Read, session.ConfinedReading},
+		"workspace_unbound":    {Powers{Rules: []Rule{{Action: Allow, Program: p.ws + "/evil.sh"}}}, "./evil.sh", Ask, Command, session.Confined},
 		"git_drop":             {Powers{Git: Allow}, "git branch -D x", Ask, Delete, session.Confined},
 		"git_reset":            {Powers{Git: Allow}, "git reset --hard", Ask, Delete, session.Confined},
 		"network_and_command":  {Powers{Network: Allow}, "npm install", Ask, Command, session.ConfinedOnline},
@@ -167,35 +175,43 @@ func TestOffer(t *testing.T) {
 			[]string{"mkdir b", "mkdir -p -m 777 b", "mkdir -p /etc/x", "mkdir -p ../x", "mkdir -p $X", "mkdir -p x*", "mkdir -p a > b", "X=1 mkdir -p a", "cd dir; mkdir -p a", "mkdir -p a; rm a", "./mkdir -p a", "mkdir -p a; touch b", "mkdir -p a & ", "xargs mkdir -p < file"}},
 		"git commit -m x": {`{"action":"allow","class":"git","program":"/usr/bin/git","args":["commit","-m"],"dir":"."}`,
 			[]string{"git commit -m y"}, []string{"git commit", "git commit -m y --amend", "git add .", "git -c a=b commit -m x", "git push"}},
-		"git add file":          {`{"action":"allow","class":"git","program":"/usr/bin/git","args":["add"],"dir":"."}`, []string{"git add dir"}, []string{"git add -A", "git rm file"}},
-		"ls; touch a":           {`{"action":"allow","class":"command","program":"/usr/bin/touch","dir":"."}`, []string{"touch b"}, []string{"touch -r file b", "touch /etc/b"}},
-		"./evil.sh go":          {`{"action":"allow","class":"command","program":"` + p.ws + `/evil.sh","args":["go"],"dir":".","files":{"evil.sh":"HASH"}}`, []string{"./evil.sh go x"}, []string{"./evil.sh", "./evil.sh stop", "sh evil.sh go"}},
-		"mkdir a; touch b":      {want: digest, never: []string{"mkdir a", "touch b", "mkdir a; touch b; ls"}},
-		"rm file":               {want: digest, never: []string{"rm dir/file", "rm -r file"}},
-		"curl https://x":        {want: digest, never: []string{"curl https://y"}},
-		"touch /etc/x":          {want: digest, never: []string{"touch /etc/y"}},
-		"cp a ../b":             {want: digest},
-		"touch $X":              {want: digest},
-		"X=1 mkdir a":           {want: digest, never: []string{"X=2 mkdir a"}},
-		"mkdir a > b":           {want: digest},
-		"make test":             {want: digest, never: []string{"make", "make test x"}},
-		"npm test":              {want: digest},
-		"npx x":                 {want: digest},
-		"go run .":              {want: digest},
-		"go test ./...":         {want: digest, never: []string{"go test -exec x ./..."}},
-		"sudo ls":               {want: digest},
-		"env mkdir a":           {want: digest},
-		"xargs mkdir < file":    {want: digest},
-		"find . -exec mkdir a":  {want: digest},
-		"eval $X":               {want: digest},
-		"f() { ls; }; f":        {want: digest},
-		"git -c a=b status":     {want: digest},
-		"git push origin main":  {want: digest},
-		"perl evil.sh dir/file": {want: digest, never: []string{"perl evil.sh"}},
+		"git add file":                {`{"action":"allow","class":"git","program":"/usr/bin/git","args":["add"],"dir":"."}`, []string{"git add dir"}, []string{"git add -A", "git rm file"}},
+		"ls; touch a":                 {`{"action":"allow","class":"command","program":"/usr/bin/touch","dir":"."}`, []string{"touch b"}, []string{"touch -r file b", "touch /etc/b"}},
+		"./evil.sh go":                {`{"action":"allow","class":"command","program":"` + p.ws + `/evil.sh","args":["go"],"dir":".","files":{"evil.sh":"HASH"}}`, []string{"./evil.sh go x"}, []string{"./evil.sh", "./evil.sh stop", "sh evil.sh go"}},
+		"mkdir a; touch b":            {want: digest, never: []string{"mkdir a", "touch b", "mkdir a; touch b; ls"}},
+		"rm file":                     {want: digest, never: []string{"rm dir/file", "rm -r file"}},
+		"curl https://x":              {want: digest, never: []string{"curl https://y"}},
+		"touch /etc/x":                {want: digest, never: []string{"touch /etc/y"}},
+		"cp a ../b":                   {want: digest},
+		"touch $X":                    {want: digest},
+		"X=1 mkdir a":                 {want: digest, never: []string{"X=2 mkdir a"}},
+		"mkdir a > b":                 {want: digest},
+		"make test":                   {want: digest, never: []string{"make", "make test x"}},
+		"npm test":                    {want: digest},
+		"npx x":                       {want: digest},
+		"go run .":                    {want: digest},
+		"go test ./...":               {want: digest, never: []string{"go test -exec x ./..."}},
+		"sudo ls":                     {want: digest},
+		"env mkdir a":                 {want: digest},
+		"xargs mkdir < file":          {want: digest},
+		"find . -exec mkdir a":        {want: digest},
+		"eval $X":                     {want: digest},
+		"cd dir; perl ../evil.sh; cd": {want: "none"},
+		"cd dir && perl ../evil.sh":   {want: digest},
+		"perl5.36 evil.sh":            {want: digest},
+		"perl --x=evil.sh":            {want: digest},
+		"pretty evil.sh":              {want: `{"action":"allow","class":"command","program":"/usr/bin/pretty","args":["evil.sh"],"dir":".","files":{"evil.sh":"HASH"}}`},
+		"f() { ls; }; f":              {want: digest},
+		"git -c a=b status":           {want: digest},
+		"git push origin main":        {want: digest},
+		"perl evil.sh dir/file":       {want: digest, never: []string{"perl evil.sh"}},
 	} {
 		t.Run(text, func(t *testing.T) {
 			p.write("evil.sh", "original", 0o755)
 			v := p.judge(Powers{}, run(text, ""), "")
+			if c.want == "none" && v.Action == Ask && v.Offer == nil {
+				return
+			}
 			if v.Action != Ask || v.Offer == nil {
 				t.Fatalf("got %+v", v)
 			}
@@ -270,5 +286,12 @@ func TestDigest(t *testing.T) {
 	}
 	if v := p.judge(Powers{Rules: []Rule{*rule}}, &r, ""); v.Action != Allow {
 		t.Errorf("the same: got %+v", v)
+	}
+	// a check is a command too
+	if v := p.judge(Powers{}, &session.Run{Shell: "ls", Check: "rm file"}, ""); v.Action != Ask || v.Class != Delete {
+		t.Errorf("with a check: got %+v", v)
+	}
+	if v := p.judge(Powers{}, &session.Run{Shell: "ls", Check: "test -f file"}, ""); !reads(v) {
+		t.Errorf("with a check that reads: got %+v", v)
 	}
 }

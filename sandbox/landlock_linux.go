@@ -97,7 +97,7 @@ func (s stage) rules() []rule {
 	if s.Mode == Namespaces {
 		// only what the profile names exists there
 		return append(out, rule{"/", readAccess}, rule{"/tmp", ownAccess}, rule{"/var/tmp", ownAccess},
-			rule{"/dev/pts", ownAccess &^ makeAccess}, rule{"/dev/shm", ownAccess})
+			rule{"/dev/pts", ownAccess &^ makeAccess}, rule{"/dev/shm", readAccess | makeAccess | writeAccess})
 	}
 	for _, path := range append(s.Read, "/proc", "/sys") {
 		out = append(out, rule{path, readAccess})

@@ -25,13 +25,17 @@ type Profile struct {
 	Read []string `json:"read"`
 	// Network lets the command use the network of this machine.
 	Network bool `json:"network,omitempty"`
-	// ReadOnly lets the command write nowhere, except to devices such as /dev/null.
+	// ReadOnly lets the command write nowhere, except to devices such as /dev/null and, in
+	// the mode Namespaces, to a temporary directory in memory that nothing else sees.
 	ReadOnly bool `json:"read_only,omitempty"`
 }
 
 // TempDir returns the path of the temporary directory as the command sees it.
 func (p Profile) TempDir() string {
-	if p.Mode == Namespaces {
+	switch {
+	case p.Mode == Namespaces && p.ReadOnly:
+		return "/dev/shm"
+	case p.Mode == Namespaces:
 		return "/tmp"
 	}
 	return p.Tmp

@@ -54,13 +54,17 @@ func (s stage) enterRoot() error {
 	if err := makeDevices(); err != nil {
 		return fmt.Errorf("make /dev: %w", err)
 	}
-	// every place to mount on exists now
-	below := uint(0)
 	if s.ReadOnly {
-		below = unix.AT_RECURSIVE
+		// every place to mount on exists now
+		if err := unix.MountSetattr(unix.AT_FDCWD, ".", unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+			return fmt.Errorf("protect the mounts: %w", err)
+		}
+		if err := unix.MountSetattr(unix.AT_FDCWD, "dev/shm", 0, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY}); err != nil {
+			return fmt.Errorf("make a temporary directory: %w", err)
+		}
 	}
 	for _, at := range append(shields, ".") {
-		if err := unix.MountSetattr(unix.AT_FDCWD, at, below, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+		if err := unix.MountSetattr(unix.AT_FDCWD, at, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
 			return fmt.Errorf("protect the private root: %w", err)
 		}
 	}

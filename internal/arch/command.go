@@ -22,7 +22,7 @@ func Arguments() map[string][]string {
 		// The flag that sets a key. A door looks for it there.
 		"config/key.go": {"--"},
 		// Options of git and other programs that are judged.
-		"policy/git.go":      {"--"},
+		"policy/git.go":      {"--", "-C"},
 		"policy/programs.go": {"--"},
 		// An option of unshare.
 		"process/process_linux.go": {"--mount-proc"},
