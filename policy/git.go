@@ -17,7 +17,7 @@ var history = flags("pwbszqcmRit", "nUSGLM", `oneline stat numstat shortstat nam
 // gitReaders are the commands of git that may only read.
 var gitReaders = map[string]func([]shell.Word) bool{
 	"log": history, "show": history, "diff": history,
-	"status": flags("sbuz", "", "short branch porcelain long ignored untracked-files show-stash ahead-behind", -1),
+	"status": flags("sbz", "u", "short branch porcelain long ignored untracked-files show-stash ahead-behind", -1),
 	"branch": flags("arv", "", "list show-current all remotes", 0),
 	"tag":    flags("l", "", "list", 0),
 	"remote": flags("v", "", "verbose", 0),

@@ -54,6 +54,7 @@ func newPlace(t *testing.T) place {
 			t.Fatal(err)
 		}
 	}
+	p.write("../out/cat", "#!/bin/sh\n", 0o755)
 	for _, args := range [][]string{{"init", "-q"}, {"add", "file"}, {"-c", "user.name=x", "-c", "user.email=x@x", "commit", "-q", "-m", "x"}} {
 		if out, err := p.command(append([]string{"git"}, args...)).CombinedOutput(); err != nil {
 			t.Fatalf("git %v: %s", args, out)
@@ -211,7 +212,6 @@ func TestShellForms(t *testing.T) {
 		{name: "pipe_to_shell", guard: "program", bad: "echo rm file | sh", near: "echo rm file | cat"},
 		{name: "pipe_to_xargs", guard: "program", bad: "echo file | xargs rm", near: "echo file | xargs -n1 cat"},
 		{name: "substitution", guard: "program", bad: "cat $(rm file)", near: "cat $(ls file)"},
-		{name: "backquotes", guard: "program", bad: "echo `rm file`", near: "echo `ls file`"},
 		{name: "quoted_substitution", guard: "program", bad: `echo "a $(rm file)"`, near: `echo "a $(ls file)" '$(rm file)'`},
 		{name: "nested_substitution", guard: "program", bad: "echo $(echo $(rm file))", near: "echo $(echo $(ls file))"},
 		{name: "subshell", guard: "program", bad: "(rm file)", near: "(cat file)"},
@@ -233,8 +233,12 @@ func TestShellForms(t *testing.T) {
 		{name: "dynamic_name", guard: "dynamic", bad: "$(echo rm) file", near: "echo $(echo rm) file"},
 		{name: "pattern_as_name", guard: "dynamic", bad: "/bin/r[m] file", near: "ls /bin/r[m] file"},
 		{name: "braces_as_name", guard: "dynamic", bad: "{rm,file}", near: "echo {rm,file}", shell: "bash"},
-		{name: "ansi_quotes", guard: "dynamic", bad: `$'rm' file`, near: `echo $'rm' file`, shell: "bash"},
 
+		{name: "ansi_quotes", guard: "syntax", bad: `echo $'\'' ; rm file ; : \'`, near: `echo '\'; cat file`, shell: "bash"},
+		{name: "old_arithmetic", guard: "syntax", bad: `echo $[PATH=1]; ls`, near: `echo [PATH=1]; ls`, shell: "bash"},
+		{name: "quoted_arithmetic", guard: "syntax", bad: `echo "$[PATH=1]"; ls`, near: `echo "[PATH=1]$"; ls`, shell: "bash"},
+		{name: "parentheses_and_pipe", guard: "syntax", bad: "((echo =PATH=1 | (cat))); ls", near: "(echo PATH=1) | (cat)", shell: "bash"},
+		{name: "here_document_sets", guard: "syntax", bad: ": <<E\n$[PATH=1]\nE\nls", near: ": <<'E'\n$[PATH=1]\nE\nls", shell: "bash"},
 		{name: "case", guard: "syntax", bad: "case a in a) rm file ;; esac", near: "if [ a = a ]; then cat file; fi"},
 		{name: "default_value", guard: "syntax", bad: "echo ${X:-$(rm file)}", near: "echo ${X}"},
 		{name: "arithmetic", guard: "syntax", bad: "echo $(($(rm file; echo 1)))", near: "echo 1"},
@@ -388,6 +392,8 @@ func TestPlanted(t *testing.T) {
 		"path_entry_shell":   {planted, argv("sh", "-c", "tac file"), argv("/bin/sh", "-c", "tac file")},
 		"path_entry_to_rm":   {linked, sh("cat file"), sh("tac file")},
 		"path_entry_by_link": {away, sh("ls"), sh("tac file")},
+		"temporary":          {p, argv(filepath.Dir(p.ws) + "/out/cat"), argv("/bin/cat", "file")},
+		"by_proc":            {p, argv("/proc/self/cwd/ls"), argv("/usr/bin/ls")},
 		"missing":            {p, argv("missing"), argv("ls")},
 		"in_xargs":           {p, sh("ls | xargs ./ls"), sh("ls | xargs cat")},
 		"in_timeout":         {p, sh("timeout 5 ./ls"), sh("timeout 5 ls")},

@@ -147,6 +147,8 @@ func (j judge) place(p *part) []need {
 		why = name + " is a program of the workspace"
 	case real == "":
 		why = name + " is no program that acode finds"
+	case strings.Contains(word, "/") && word != "/bin/sh" && j.Program(name, j.run.Dir) != real:
+		why = word + " is not the " + name + " of PATH"
 	case !stands(path.Base(real), name):
 		why = name + " is another program: " + real
 	default:

@@ -61,6 +61,8 @@ func Parts(argv []string) ([]Part, error) {
 type walker struct {
 	parts  []Part
 	nested int
+	// source is the text that is followed.
+	source string
 	// err is the first reason why the parts do not show everything.
 	err error
 }
@@ -133,9 +135,10 @@ func (w *walker) text(text string) {
 		w.fail("it is no plain shell command")
 		return
 	}
-	w.nested++
+	outer := w.source
+	w.nested, w.source = w.nested+1, text
 	w.stmts(f.Stmts)
-	w.nested--
+	w.nested, w.source = w.nested-1, outer
 }
 
 func (w *walker) stmts(list []*syntax.Stmt) {
@@ -171,10 +174,8 @@ func (w *walker) compound(c syntax.Command) {
 		w.stmts(c.Stmts)
 	case *syntax.Subshell:
 		// bash reads (( as an expression
-		if len(c.Stmts) > 0 {
-			if _, again := c.Stmts[0].Cmd.(*syntax.Subshell); again {
-				w.fail("it has two parentheses in a row")
-			}
+		if strings.HasPrefix(w.source[c.Lparen.Offset():], "((") {
+			w.fail("it has two parentheses in a row")
 		}
 		w.stmts(c.Stmts)
 	case *syntax.BinaryCmd:
@@ -223,13 +224,31 @@ func (w *walker) assign(a *syntax.Assign) string {
 func (w *walker) redirects(list []*syntax.Redirect) (out []Redirect) {
 	for _, r := range list {
 		target := w.word(r.Word)
-		if r.Hdoc != nil {
-			w.word(r.Hdoc)
+		if r.Op == syntax.Hdoc || r.Op == syntax.DashHdoc {
+			w.document(r, target)
 			target = Word{"", true}
 		}
 		out = append(out, Redirect{r.Op.String(), target})
 	}
 	return out
+}
+
+// document follows a here-document. Shells differ in where a document ends that has an
+// unusual end, or a backslash in front of a line.
+func (w *walker) document(r *syntax.Redirect, end Word) {
+	odd := r.Op != syntax.Hdoc || !syntax.ValidName(end.Text)
+	if r.Hdoc != nil {
+		body := w.source[r.Hdoc.Pos().Offset():r.Hdoc.End().Offset()]
+		odd = odd || r.Word.Lit() == end.Text && (strings.Contains(body, `\`) || strings.Contains(body, "$["))
+		for _, p := range r.Hdoc.Parts {
+			if _, ok := p.(*syntax.Lit); !ok {
+				w.expansion(p)
+			}
+		}
+	}
+	if odd {
+		w.fail("it has a here-document of an unusual form")
+	}
 }
 
 func (w *walker) words(list []*syntax.Word) (out []Word) {
@@ -265,6 +284,9 @@ func (w *walker) word(word *syntax.Word) Word {
 			b.unknown = true
 		}
 	}
+	if b.odd {
+		w.fail("it has a dollar sign that shells read differently")
+	}
 	if b.unknown {
 		return Word{}
 	}
@@ -276,6 +298,9 @@ func (w *walker) word(word *syntax.Word) Word {
 func (w *walker) expansion(p syntax.WordPart) {
 	switch p := p.(type) {
 	case *syntax.CmdSubst:
+		if p.Backquotes {
+			w.fail("it has backquotes")
+		}
 		w.stmts(p.Stmts)
 	case *syntax.ParamExp:
 		signs := uint(len("${}"))
@@ -295,6 +320,8 @@ type builder struct {
 	strings.Builder
 	// exact is false after that place; unknown says that not even the start is known.
 	exact, unknown bool
+	// odd says that bash gives the text another meaning: $'...', $"..." or $[...].
+	odd bool
 }
 
 func (b *builder) write(s string) {
@@ -308,9 +335,8 @@ func (b *builder) plain(s string, first, last bool) {
 	if first && strings.HasPrefix(s, "~") {
 		b.unknown = true
 	}
-	// bash gives $'...', $"..." and $[...] a meaning
 	if at := strings.IndexByte(s, '$'); at >= 0 && !(last && at == len(s)-1) {
-		b.unknown = true
+		b.odd = true
 	}
 	if first && last && (s == "{}" || s == "[") {
 		b.write(s)
@@ -330,7 +356,7 @@ func (b *builder) plain(s string, first, last bool) {
 // quoted adds text between double quotes.
 func (b *builder) quoted(s string, last bool) {
 	if strings.Contains(strings.TrimSuffix(s, "$"), "$[") || strings.HasSuffix(s, "$") && !last {
-		b.unknown = true
+		b.odd = true
 	}
 	b.write(unescaped(s, "$`\"\\\n"))
 }

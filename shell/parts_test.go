@@ -54,7 +54,7 @@ func TestParts(t *testing.T) {
 		"a *.go src/*.go a? [ab] {} [ \\* '*'":     "a … src/… a… … {} [ * *",
 		"a {b,c} x{b,c} ~ ~/x x~":                  "a … x… … … x~",
 		`a "$" x$ "\$x" '$x'`:                      "a $ x$ $x $x",
-		`a $'x' $"x" $[1] "$[1]" "$$"`:             "a … … … … …",
+		`a "$$" "$x$" "a$b"`:                       "a … … …",
 		"X=1 Y=$(a) b":                             "a | X= Y= b",
 		"X=1":                                      "X=",
 		"a > b 2>&1 < c >> d <> e":                 "a >b >&1 <c >>d <>e",
@@ -107,7 +107,8 @@ func TestPartsRefuses(t *testing.T) {
 		"a &": "a", "f() { a; }; f": "a | f", "case x in x) a;; esac": "", "((a))": "a", "a | ((b))": "a | b",
 		"a ${x:-$(b)}": "a …", "a ${x:=b}": "a …", "a ${x=b}": "a …", "a ${x?}": "a …", "a ${#x}": "a …", "a ${x%b}": "a …", "a $((x))": "a …", "a $((x=1))": "a …",
 		"for PATH in a; do b; done": "b", "for X in a; do b; done": "b",
-		"a <(b)": "", "a >(b)": "", "a &> b": "", "a |& b": "", "a <<< b": "", "x=(a) b": "", "function f { a; }": "", "for ((;;)); do a; done": "", "a ${x/a/b}": "",
+		"a <(b)": "", "a >(b)": "", "a &> b": "", "a |& b": "", "a <<< b": "", "x=(a) b": "", "function f { a; }": "", "for ((;;)); do a; done": "", "a ${x/a/b}": "", "a $'x'": "a $x", `a $"x"`: "a $x", "a $[1]": "a $…", `a "$[1]"`: "a $[1]", "a `b`": "b | a …", "((a) | (b))": "a | b", "( (a) )((": "",
+		"a <<-E\n\tb\nE": "a <<-", "a <<E\nb\\\nE\nc\nE": "a <<", "a <<'E F'\nE F\nb": "a << | b", "a <<E-\nE-\nb": "a << | b",
 		"a 'b": "", "if a": "", "a !(b)": "", "{x}>a b": "", long + "b": long[:0] + strings.TrimSuffix(strings.Repeat("a | ", shell.MaxParts), " | "),
 	} {
 		parts, err := shell.Parts([]string{"/bin/sh", "-c", text})
