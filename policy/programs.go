@@ -66,7 +66,7 @@ func flags(short, valued, long string, operands int) func([]shell.Word) bool {
 				return false
 			case strings.HasPrefix(a.Text, "--"):
 				name, _, _ := strings.Cut(a.Text[2:], "=")
-				if a.Text != "--" && !slices.Contains(names, name) {
+				if a.Text == "--" && operands >= 0 || a.Text != "--" && !slices.Contains(names, name) {
 					return false
 				}
 			case len(a.Text) > 1 && a.Text[0] == '-':

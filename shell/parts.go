@@ -88,9 +88,10 @@ func (w *walker) add(p Part) {
 }
 
 var (
-	plainFlag = regexp.MustCompile(`^-[eu]+$`)
-	plainLast = regexp.MustCompile(`^-[eu]*c$`)
-	loopName  = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+	plainFlag     = regexp.MustCompile(`^-[eu]+$`)
+	plainLast     = regexp.MustCompile(`^-[eu]*c$`)
+	commentGoesOn = regexp.MustCompile(`#.*\\\r?\n`)
+	loopName      = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 )
 
 // scriptIn returns the text that p runs in a plain form: eval with known words, or a
@@ -134,6 +135,10 @@ func (w *walker) text(text string) {
 	if err != nil {
 		w.fail("it is no plain shell command")
 		return
+	}
+	// the parser takes the backslash for a continuation, and shells do not
+	if commentGoesOn.MatchString(text) {
+		w.fail("a line of it has a # and ends with a backslash")
 	}
 	outer := w.source
 	w.nested, w.source = w.nested+1, text
