@@ -67,6 +67,7 @@ func (i *Invocation) otherCommands() []*cobra.Command {
 		{syncProgram, "metrics", "Print the metrics that the store can show"},
 		{syncProgram, "admin", "Administer the server: migrate, devices, verify, prune"},
 		{agentProgram, "mcp", "Serve tasks, or files and commands, over the Model Context Protocol"},
+		{agentProgram, "dev", "Try agents without a model"},
 		{agentProgram, "install", "Add acode's tools to the configuration of an agent"},
 		{agentProgram, "uninstall", "Remove acode's tools from the configuration of an agent"},
 	} {

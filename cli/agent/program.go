@@ -16,7 +16,7 @@ func Main(ctx context.Context, args []string) int {
 	return cli.Run(ctx, args, func(i *cli.Invocation) []*cobra.Command {
 		p := &program{Invocation: i}
 		i.Talks = &app.Talks{Model: model, Converse: converse, Plan: proposal}
-		return append(i.Executing(), p.mcpCommand(), p.installCommand(), p.uninstallCommand())
+		return append(i.Executing(), p.mcpCommand(), p.installCommand(), p.uninstallCommand(), p.devCommand())
 	})
 }
 

@@ -59,11 +59,11 @@ func Packages() map[string][]string {
 		"cli/sync": {"app", "cli", "session", "local", "outbox", "remote", "terminal"},
 
 		// The commands of acode-agent, and the configuration files of agents.
-		"cli/agent":   {"agent", "app", "cli", "cli/install", "config", "mcp", "plan", "provider/openai", "provider/script", "provider/wire", "session", "terminal"},
+		"cli/agent":   {"agent", "app", "cli", "cli/install", "config", "mcp", "plan", "provider/openai", "provider/script", "provider/script/server", "provider/wire", "session", "terminal"},
 		"cli/install": {"session"},
 
 		// A model that follows a script, and a server of one for tests of agents.
-		"provider/script":        {"session"},
+		"provider/script":        {"provider/script/server", "session"},
 		"provider/script/server": {},
 
 		// Models behind HTTP, and how they are reached and their streams read.

@@ -365,7 +365,9 @@ func (p Provider) check(t *testing.T) {
 		answer http.HandlerFunc
 		want   error
 	}{
-		"there": {p.There, nil}, "no_model": {p.NoModel, session.ErrEnvironment}, "no_page": {status(404), nil},
+		"there": {p.There, nil}, "path": {func(w http.ResponseWriter, r *http.Request) {
+			http.Error(w, r.URL.Path+" not found", http.StatusNotFound)
+		}, nil}, "no_model": {p.NoModel, session.ErrEnvironment}, "no_page": {status(404), nil},
 		"key": {status(401), session.ErrConfig}, "away": {status(503), session.ErrModel}, "busy": {status(429), session.ErrModel},
 	} {
 		s := serve(t, tt.answer)

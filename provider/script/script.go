@@ -156,6 +156,11 @@ func (m Model) reply(r session.ModelRequest) (line, error) {
 			n++
 		}
 	}
+	return m.read(lines, n)
+}
+
+// read returns a line of the script.
+func (m Model) read(lines [][]byte, n int) (line, error) {
 	if n >= len(lines) {
 		return line{}, m.unusable(fmt.Sprintf("its script has %d replies, and this is request %d", len(lines), n+1), m.File, nil)
 	}

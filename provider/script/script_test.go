@@ -9,10 +9,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/acode-dev/acode/provider/script"
+	"github.com/acode-dev/acode/provider/script/server"
 	"github.com/acode-dev/acode/session"
 )
 
@@ -73,6 +75,37 @@ func TestCutReply(t *testing.T) {
 		if err != nil || r.Whole || !strings.HasPrefix("in more than one piece", r.Text) {
 			t.Fatalf("the first %d bytes: got %+v, %v", n, r, err)
 		}
+	}
+}
+
+// A server of a script counts the replies in a conversation as the model does. So a part
+// of a reply does not count.
+func TestServe(t *testing.T) {
+	m := model(t, `{"text":"I look at it.","pause_ms":5,"calls":[{"id":"a","tool":"read_file","arguments":{"path":"x"}}]}`, `{"text":"I am done."}`)
+	own := func(text string, calls ...server.Call) server.Message {
+		return server.Message{Own: true, Text: text, Calls: calls}
+	}
+	read := server.Call{ID: "a", Name: "read_file", Arguments: json.RawMessage(`{"path":"x"}`)}
+	first, last := server.Reply{Text: "I look at it.", Pause: 5 * time.Millisecond, Calls: []server.Call{read}}, server.Reply{Text: "I am done."}
+	for name, tt := range map[string]struct {
+		before []server.Message
+		want   server.Reply
+	}{
+		"first":       {nil, first},
+		"cut":         {[]server.Message{own("I look"), own("I loo")}, first},
+		"second":      {[]server.Message{own("I look"), own("I look at it.", read), {Text: "a user says so"}, own("I am")}, last},
+		"other_words": {[]server.Message{own("Something else.")}, last},
+	} {
+		if diff := cmp.Diff(tt.want, m.Serve(server.Conversation{Messages: tt.before})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	over := m.Serve(server.Conversation{Messages: []server.Message{own("I look at it.", read), own("I am done.")}})
+	if !strings.Contains(over.Refused, "its script has 2 replies, and this is request 3") {
+		t.Errorf("after the script: got %+v", over)
+	}
+	if gone := (script.Model{File: "/nowhere"}).Serve(server.Conversation{}); !strings.Contains(gone.Refused, "cannot be read") {
+		t.Errorf("no script: got %+v", gone)
 	}
 }
 

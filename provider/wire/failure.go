@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -77,8 +78,9 @@ func (f Failure) says(words ...string) bool {
 }
 
 // NoModel reports whether the provider says that it does not have the model. A missing
-// page is not such an answer.
+// page is not such an answer, even if its path names the model.
 func (f Failure) NoModel() bool {
+	f.Message = regexp.MustCompile(`/\S*`).ReplaceAllString(f.Message, "")
 	return f.says("model_not_found") || f.says("model") && f.says("not found", "does not exist", "not_found_error")
 }
 

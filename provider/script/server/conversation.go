@@ -1,6 +1,9 @@
 package server
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"time"
+)
 
 // Conversation is a request for the next message of a model.
 type Conversation struct {
@@ -49,6 +52,10 @@ type Result struct {
 type Reply struct {
 	Text  string
 	Calls []Call
+	// Pause is the time between two events of a stream.
+	Pause time.Duration
+	// Refused is an error that the client gets instead of the message; empty for none.
+	Refused string
 }
 
 // Model is a script: it returns the next message. It may be called by many goroutines.

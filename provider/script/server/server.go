@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // Options configure a server.
@@ -71,6 +73,17 @@ func New(o Options) http.Handler {
 	handle("GET /v1/models", func(w http.ResponseWriter, _ *http.Request, _ []byte) {
 		write(w, http.StatusOK, map[string]any{"object": "list", "data": []any{map[string]string{"id": "script", "object": "model", "owned_by": "script"}}})
 	})
+	handle("GET /v1/models/{id...}", func(w http.ResponseWriter, r *http.Request, _ []byte) {
+		id := r.PathValue("id")
+		write(w, http.StatusOK, map[string]any{"id": id, "object": "model", "owned_by": "script", "type": "model", "display_name": id})
+	})
+	handle("POST /api/chat", serve(ollama{}))
+	handle("GET /api/tags", func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+		write(w, http.StatusOK, object{"models": []object{{"name": "script", "model": "script"}}})
+	})
+	handle("POST /api/show", func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+		write(w, http.StatusOK, object{"capabilities": []string{"completion", "tools"}, "details": object{"family": "script"}, "model_info": object{}})
+	})
 	handle("POST /v1beta/models/{call}", func(w http.ResponseWriter, r *http.Request, body []byte) {
 		switch _, method, _ := strings.Cut(r.PathValue("call"), ":"); method {
 		case "countTokens":
@@ -97,6 +110,10 @@ func (o Options) play(d dialect, w http.ResponseWriter, r *http.Request, body []
 	}
 	a.size = len(body)
 	reply := o.Model(a.Conversation)
+	if reply.Refused != "" {
+		write(w, http.StatusBadRequest, d.refusal(reply.Refused))
+		return
+	}
 	for i := range reply.Calls {
 		if reply.Calls[i].ID == "" {
 			reply.Calls[i].ID = name("call_")
@@ -106,9 +123,13 @@ func (o Options) play(d dialect, w http.ResponseWriter, r *http.Request, body []
 		write(w, http.StatusOK, d.answer(a, reply))
 		return
 	}
-	w.Header().Set("Content-Type", "text/event-stream")
+	kind := "text/event-stream"
+	if _, lines := d.(ollama); lines {
+		kind = "application/x-ndjson"
+	}
+	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Cache-Control", "no-cache")
-	d.stream(&events{w}, a, reply)
+	d.stream(&events{w, r.Context(), reply.Pause}, a, reply)
 }
 
 // write writes an answer. The client may be gone.
@@ -120,7 +141,11 @@ func write(w http.ResponseWriter, status int, v any) {
 
 // events writes server-sent events. It ignores errors: a client that is gone asks
 // again.
-type events struct{ w http.ResponseWriter }
+type events struct {
+	w     http.ResponseWriter
+	ctx   context.Context
+	pause time.Duration
+}
 
 // send sends an event with a name; empty for none.
 func (e *events) send(event string, data any) {
@@ -137,8 +162,28 @@ func (e *events) send(event string, data any) {
 // raw sends data as it is.
 func (e *events) raw(data string) {
 	_, _ = fmt.Fprintf(e.w, "data: %s\n\n", data)
+	e.flush()
+}
+
+// line sends data as a line.
+func (e *events) line(data any) {
+	_ = json.NewEncoder(e.w).Encode(data)
+	e.flush()
+}
+
+// flush sends the event, and pauses after it.
+func (e *events) flush() {
 	if f, ok := e.w.(http.Flusher); ok {
 		f.Flush()
+	}
+	if e.pause <= 0 {
+		return
+	}
+	t := time.NewTimer(e.pause)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-e.ctx.Done():
 	}
 }
 

@@ -138,6 +138,9 @@ func TestRefusals(t *testing.T) {
 		"responses_empty":     {"/v1/responses", `{"input":[]}`, "input is empty"},
 		"responses_no_output": {"/v1/responses", `{"input":[{"type":"function_call","call_id":"t1","name":"f","arguments":"{}"}]}`, "no tool output found for function call t1"},
 		"responses_no_call":   {"/v1/responses", `{"input":[{"type":"function_call_output","call_id":"t1","output":"x"}]}`, "no tool call found for function call output with call_id t1"},
+		"ollama_empty":        {"/api/chat", `{"messages":[]}`, "messages is empty"},
+		"ollama_no_call":      {"/api/chat", `{"messages":[{"role":"tool","tool_name":"f","content":"x"}]}`, "no call of f waits for this result"},
+		"ollama_other_call":   {"/api/chat", `{"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"g","arguments":{}}}]},{"role":"tool","tool_name":"f","content":"x"}]}`, "no call of f waits"},
 		"gemini_no_contents":  {"/v1beta/models/m:generateContent", `{}`, `"status":"INVALID_ARGUMENT"`},
 		"gemini_no_call":      {"/v1beta/models/m:generateContent", `{"contents":[{"role":"user","parts":[{"functionResponse":{"name":"f","response":{}}}]}]}`, "function response of f"},
 	} {
