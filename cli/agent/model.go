@@ -10,6 +10,7 @@ import (
 	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/config"
 	"github.com/acode-dev/acode/plan"
+	"github.com/acode-dev/acode/provider/ollama"
 	"github.com/acode-dev/acode/provider/openai"
 	"github.com/acode-dev/acode/provider/script"
 	"github.com/acode-dev/acode/provider/wire"
@@ -23,6 +24,8 @@ func model(name string, c config.Model) (app.Model, error) {
 		return script.Model{Name: name, File: c.Script, Log: c.Log}, nil
 	case openai.Provider:
 		return openai.New(reached(name, c, openai.DefaultURL))
+	case ollama.Provider:
+		return ollama.New(reached(name, c, ollama.DefaultURL))
 	}
 	return nil, &session.Error{Code: session.ErrConfig, Message: fmt.Sprintf("the model %s has the unknown provider %q; nothing was changed", name, c.Provider)}
 }
@@ -48,6 +51,8 @@ func reply(provider string, raw []byte) (session.Reply, error) {
 		return script.Model{}.Reply(raw)
 	case openai.Provider:
 		return openai.Model{}.Reply(raw)
+	case ollama.Provider:
+		return ollama.Model{}.Reply(raw)
 	}
 	return session.Reply{}, &session.Error{Code: session.ErrModel, Message: fmt.Sprintf("this program cannot read the replies of the provider %q", provider)}
 }

@@ -63,7 +63,7 @@ func (p Provider) transfer(t *testing.T) {
 		arrived := make(chan string)
 		s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
-			for piece := range strings.SplitAfterSeq(sample.Stream, "\n\n") {
+			for piece := range strings.SplitAfterSeq(sample.Stream, "\n") {
 				if piece == "" {
 					continue
 				}

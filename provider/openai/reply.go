@@ -17,13 +17,10 @@ import (
 func (Model) Reply(raw []byte) (session.Reply, error) {
 	b := builder{}
 	err := b.read(raw)
-	if err != nil && session.CodeOf(err) == session.ErrInternal {
-		err = &session.Error{Code: session.ErrModel, Message: "the reply of the provider " + Provider + " cannot be read", Cause: err}
-	}
 	if err != nil {
 		b.reason = "" // it is not whole
 	}
-	return b.reply(), err
+	return b.reply(), wire.Unread(Provider, err)
 }
 
 // builder builds a message from its parts.
@@ -305,8 +302,4 @@ func (b *builder) form() json.RawMessage {
 	return m.Bytes()
 }
 
-// unknown is the error of a part that cannot be joined. The message names it (H3).
-func unknown(part string) error {
-	return &session.Error{Code: session.ErrModel, Message: "acode cannot join a part of the reply of the provider " + Provider + ": " + part + "; the reply is kept",
-		Next: session.Words("ask another model, or use a version of acode that knows this part")}
-}
+func unknown(part string) error { return wire.Unknown(Provider, part) }

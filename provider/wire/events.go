@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"encoding/json"
 	"iter"
 )
 
@@ -43,6 +44,19 @@ func Events(raw []byte) iter.Seq[Event] {
 					e.Data = append(e.Data, '\n')
 				}
 				e.Data, some = append(e.Data, value...), true
+			}
+		}
+	}
+}
+
+// Lines returns the lines of a stream of JSON values. A line whose end did not arrive is
+// left out, unless it is a whole value.
+func Lines(raw []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for line := range bytes.Lines(raw) {
+			whole := bytes.HasSuffix(line, []byte("\n")) || json.Valid(line)
+			if line = bytes.TrimSpace(line); whole && len(line) > 0 && !yield(line) {
+				return
 			}
 		}
 	}

@@ -86,12 +86,28 @@ func (f Failure) NoModel() bool {
 
 // TooLong reports whether the provider says that the conversation is too long.
 func (f Failure) TooLong() bool {
-	return f.says("context_length_exceeded", "exceed_context_size", "maximum context length", "context window", "prompt is too long", "request_too_large", "exceeds the available context size")
+	return f.says("context_length_exceeded", "exceed_context_size", "maximum context length", "context window", "prompt is too long", "request_too_large", "exceeds the available context size", "exceeds the context length")
 }
 
 // Passing reports whether the same request may succeed later.
 func (f Failure) Passing() bool {
 	return f.says("overloaded", "rate_limit", "server_error", "api_error", "timeout", "unavailable") && !f.says("insufficient_quota")
+}
+
+// Unknown returns the error of a part of a reply that cannot be joined. It names the part
+// (H3).
+func Unknown(provider, part string) error {
+	return &session.Error{Code: session.ErrModel, Message: "acode cannot join a part of the reply of the provider " + provider + ": " + shown(part) + "; the reply is kept",
+		Next: session.Words("ask another model, or use a version of acode that knows this part")}
+}
+
+// Unread returns the error of a reply that cannot be read. It returns nil for no error,
+// and leaves one with a code as it is.
+func Unread(provider string, err error) error {
+	if err == nil || session.CodeOf(err) != session.ErrInternal {
+		return err
+	}
+	return &session.Error{Code: session.ErrModel, Message: "the reply of the provider " + provider + " cannot be read", Cause: err}
 }
 
 // InReply returns the error of a reply that says itself that it failed.

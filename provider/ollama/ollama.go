@@ -1,0 +1,137 @@
+// Package ollama asks models over Ollama's own chat API, because its other one cannot set
+// the size of the context.
+package ollama
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/acode-dev/acode/provider/wire"
+	"github.com/acode-dev/acode/session"
+)
+
+// Provider is the name of the dialect in the configuration.
+const Provider = "ollama"
+
+// DefaultURL is the base URL of a server on this machine.
+const DefaultURL = "http://127.0.0.1:11434"
+
+// Model is a model of a server of Ollama.
+type Model struct{ *wire.Client }
+
+// New returns a model. It returns ErrConfig for options that it cannot use.
+func New(o wire.Options) (Model, error) {
+	o.Provider = Provider
+	c, err := wire.New(o)
+	return Model{c}, err
+}
+
+func (m Model) header() http.Header {
+	h := http.Header{}
+	if m.Key != "" {
+		h.Set("Authorization", "Bearer "+m.Key)
+	}
+	return h
+}
+
+// Ask implements engine.Model.
+func (m Model) Ask(ctx context.Context, r session.ModelRequest, into io.Writer) error {
+	return m.Post(ctx, "api/chat", m.header(), m.request(r), into)
+}
+
+// Check implements engine.Model. It does not load the model.
+func (m Model) Check(ctx context.Context) error {
+	err := m.Post(ctx, "api/show", m.header(), map[string]string{"model": m.Model}, io.Discard)
+	if errors.Is(err, wire.ErrNoPage) {
+		return nil
+	}
+	return err
+}
+
+// request is the body of a request.
+type request struct {
+	Model    string            `json:"model"`
+	Messages []json.RawMessage `json:"messages"`
+	Tools    []tool            `json:"tools,omitempty"`
+	Stream   bool              `json:"stream"`
+	Options  options           `json:"options"`
+	// Truncate and Shift are false, so that the server refuses a conversation that is too
+	// long. Otherwise it drops the beginning silently.
+	Truncate bool `json:"truncate"`
+	Shift    bool `json:"shift"`
+}
+
+type options struct {
+	NumCtx     int `json:"num_ctx,omitempty"`
+	NumPredict int `json:"num_predict,omitempty"`
+}
+
+type tool struct {
+	Type     string   `json:"type"`
+	Function function `json:"function"`
+}
+
+type function struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Parameters  json.RawMessage `json:"parameters"`
+}
+
+func (m Model) request(r session.ModelRequest) request {
+	out := request{Model: m.Model, Stream: true, Options: options{NumCtx: m.ContextTokens, NumPredict: m.MaxOutputTokens}}
+	for _, t := range r.Tools {
+		out.Tools = append(out.Tools, tool{"function", function{t.Name, t.About, json.RawMessage(t.Schema)}})
+	}
+	out.Messages = append(out.Messages, encode(message{Role: "system", Content: r.System}))
+	// calls of the last message of the model, whose results come next
+	var open []session.ModelCall
+	for _, msg := range r.Messages {
+		next := message{Role: string(msg.Role), Content: msg.Text}
+		switch msg.Role {
+		case session.RoleModel:
+			open = msg.Calls
+			if wire.Native(msg, m.Setup()) {
+				out.Messages = append(out.Messages, msg.Native)
+				continue
+			}
+			for _, c := range msg.Calls {
+				next.Calls = append(next.Calls, call{called{c.Tool, wire.Arguments(c)}})
+			}
+		case session.RoleTool:
+			if len(open) > 0 {
+				next.Tool, open = open[0].Tool, open[1:]
+			}
+		}
+		out.Messages = append(out.Messages, encode(next))
+	}
+	return out
+}
+
+// message is a message that acode writes.
+type message struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+	Calls   []call `json:"tool_calls,omitempty"`
+	// Tool is the tool whose result this is.
+	Tool string `json:"tool_name,omitempty"`
+}
+
+type call struct {
+	Function called `json:"function"`
+}
+
+type called struct {
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments"`
+}
+
+func encode(m message) json.RawMessage {
+	raw, err := json.Marshal(m)
+	if err != nil {
+		panic("ollama: a message must encode: " + err.Error())
+	}
+	return raw
+}
