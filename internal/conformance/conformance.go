@@ -102,16 +102,20 @@ func Talk(m engine.Model, native string) session.ModelRequest {
 	tool := func(id, text string) session.Message {
 		return session.Message{Role: session.RoleTool, Call: id, Text: text}
 	}
-	bad := tool("same", "NOT CARRIED OUT: two calls have one id")
-	bad.Failed = true
+	ids := model("", call("same", "read_file", "{}", 1), call("same", "read_file", "{}", 2), call("", "finish", "{}", 3))
+	bad := model("", call("c", "read_file", `{"path":`, 1), call("d", "read_file", "", 2))
+	for _, msg := range []*session.Message{&ids, &bad} {
+		msg.Native, msg.Model = json.RawMessage(`{"sent":"by mistake"}`), m.Setup()
+	}
+	failed := tool("same", "NOT CARRIED OUT: two calls have one id")
+	failed.Failed = true
 	cut := model("I was about to")
 	cut.Cut = true
 	return session.ModelRequest{
 		System: "You work.",
 		Messages: []session.Message{
 			{Role: session.RoleUser, Text: "Do it"}, own, tool("call_1", "one"), foreign, tool("x", "two"),
-			model("", call("same", "read_file", "", 1), call("same", "read_file", `{"path":`, 2), call("", "finish", "{}", 3)),
-			bad, bad, tool("", "three"), cut, {Role: session.RoleUser, Text: "You were cut off"},
+			ids, failed, failed, tool("", "three"), bad, tool("c", "four"), tool("d", "five"), cut, {Role: session.RoleUser, Text: "You were cut off"},
 		},
 		Tools: []session.ModelTool{{Name: "read_file", About: "Read a file", Schema: `{"type":"object","properties":{"path":{"type":"string"}}}`}},
 	}

@@ -42,10 +42,13 @@ const published = `{
 		{"role": "assistant", "content": "From elsewhere.", "tool_calls": [{"function": {"name": "read_file", "arguments": {"path": "b"}}}]},
 		{"role": "tool", "tool_name": "read_file", "content": "two"},
 		{"role": "assistant", "content": "", "tool_calls": [
-			{"function": {"name": "read_file", "arguments": {}}}, {"function": {"name": "read_file", "arguments": {"not_an_object": "{\"path\":"}}}, {"function": {"name": "finish", "arguments": {}}}]},
+			{"function": {"name": "read_file", "arguments": {}}}, {"function": {"name": "read_file", "arguments": {}}}, {"function": {"name": "finish", "arguments": {}}}]},
 		{"role": "tool", "tool_name": "read_file", "content": "NOT CARRIED OUT: two calls have one id"},
 		{"role": "tool", "tool_name": "read_file", "content": "NOT CARRIED OUT: two calls have one id"},
 		{"role": "tool", "tool_name": "finish", "content": "three"},
+		{"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "read_file", "arguments": {"not_an_object": "{\"path\":"}}}, {"function": {"name": "read_file", "arguments": {}}}]},
+		{"role": "tool", "tool_name": "read_file", "content": "four"},
+		{"role": "tool", "tool_name": "read_file", "content": "five"},
 		{"role": "assistant", "content": "I was about to"},
 		{"role": "user", "content": "You were cut off"}
 	]
@@ -105,6 +108,7 @@ func samples() []conformance.Sample {
 		{Name: "calls_of_another_form", Error: "message.tool_calls of another form", Stream: lines("stop", `{"role":"assistant","content":"So","tool_calls":[{"function":"f"}]}`, end), Want: session.Reply{Text: "So", Usage: used}},
 		{Name: "unknown_line", Error: "a line with [event]", Stream: lines("stop", `{"role":"assistant","content":"So"}`, ` {"event":"x"}`, end), Want: session.Reply{Text: "So"}},
 		{Name: "malformed", Error: "cannot be read", Stream: lines("stop", `{"role":"assistant","content":"So"}`, ` {"message":{`, end), Want: session.Reply{Text: "So"}},
+		{Name: "error_after_the_end", Error: "Lost it", Stream: lines("stop", end) + `{"error":"Lost it"}` + "\n", Want: session.Reply{Usage: used}},
 		{Name: "error_in_the_stream", Error: "an error was encountered", Stream: lines("stop", `{"role":"assistant","content":"So"}`, ` {"error":"an error was encountered while running the model"}`), Want: session.Reply{Text: "So"}},
 	}
 }

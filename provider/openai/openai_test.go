@@ -48,11 +48,16 @@ const published = `{
 		{"role": "tool", "tool_call_id": "acode_2_1", "content": "two"},
 		{"role": "assistant", "content": null, "tool_calls": [
 			{"id": "acode_3_1", "type": "function", "function": {"name": "read_file", "arguments": "{}"}},
-			{"id": "acode_3_2", "type": "function", "function": {"name": "read_file", "arguments": "{\"not_an_object\":\"{\\\"path\\\":\"}"}},
+			{"id": "acode_3_2", "type": "function", "function": {"name": "read_file", "arguments": "{}"}},
 			{"id": "acode_3_3", "type": "function", "function": {"name": "finish", "arguments": "{}"}}]},
 		{"role": "tool", "tool_call_id": "acode_3_1", "content": "NOT CARRIED OUT: two calls have one id"},
 		{"role": "tool", "tool_call_id": "acode_3_2", "content": "NOT CARRIED OUT: two calls have one id"},
 		{"role": "tool", "tool_call_id": "acode_3_3", "content": "three"},
+		{"role": "assistant", "content": null, "tool_calls": [
+			{"id": "acode_4_1", "type": "function", "function": {"name": "read_file", "arguments": "{\"not_an_object\":\"{\\\"path\\\":\"}"}},
+			{"id": "acode_4_2", "type": "function", "function": {"name": "read_file", "arguments": "{}"}}]},
+		{"role": "tool", "tool_call_id": "acode_4_1", "content": "four"},
+		{"role": "tool", "tool_call_id": "acode_4_2", "content": "five"},
 		{"role": "assistant", "content": "I was about to"},
 		{"role": "user", "content": "You were cut off"}
 	]
