@@ -10,6 +10,7 @@ import (
 	"github.com/acode-dev/acode/app"
 	"github.com/acode-dev/acode/config"
 	"github.com/acode-dev/acode/plan"
+	"github.com/acode-dev/acode/provider/anthropic"
 	"github.com/acode-dev/acode/provider/ollama"
 	"github.com/acode-dev/acode/provider/openai"
 	"github.com/acode-dev/acode/provider/script"
@@ -24,6 +25,8 @@ func model(name string, c config.Model) (app.Model, error) {
 		return script.Model{Name: name, File: c.Script, Log: c.Log}, nil
 	case openai.Provider:
 		return openai.New(reached(name, c, openai.DefaultURL))
+	case anthropic.Provider:
+		return anthropic.New(reached(name, c, anthropic.DefaultURL))
 	case ollama.Provider:
 		return ollama.New(reached(name, c, ollama.DefaultURL))
 	}
@@ -51,6 +54,8 @@ func reply(provider string, raw []byte) (session.Reply, error) {
 		return script.Model{}.Reply(raw)
 	case openai.Provider:
 		return openai.Model{}.Reply(raw)
+	case anthropic.Provider:
+		return anthropic.Model{}.Reply(raw)
 	case ollama.Provider:
 		return ollama.Model{}.Reply(raw)
 	}

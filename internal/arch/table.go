@@ -59,7 +59,7 @@ func Packages() map[string][]string {
 		"cli/sync": {"app", "cli", "session", "local", "outbox", "remote", "terminal"},
 
 		// The commands of acode-agent, and the configuration files of agents.
-		"cli/agent":   {"agent", "app", "cli", "cli/install", "config", "mcp", "plan", "provider/ollama", "provider/openai", "provider/script", "provider/script/server", "provider/wire", "session", "terminal"},
+		"cli/agent":   {"agent", "app", "cli", "cli/install", "config", "mcp", "plan", "provider/anthropic", "provider/ollama", "provider/openai", "provider/script", "provider/script/server", "provider/wire", "session", "terminal"},
 		"cli/install": {"session"},
 
 		// A model that follows a script, and a server of one for tests of agents.
@@ -68,8 +68,9 @@ func Packages() map[string][]string {
 
 		// Models behind HTTP, and how they are reached and their streams read.
 		"provider/wire":   {"session", "redact"},
-		"provider/openai": {"provider/wire", "session"},
-		"provider/ollama": {"provider/wire", "session"},
+		"provider/openai":    {"provider/wire", "session"},
+		"provider/anthropic": {"provider/wire", "session"},
+		"provider/ollama":    {"provider/wire", "session"},
 
 		// Programs: main functions.
 		"cmd/acode":       {"cli"},

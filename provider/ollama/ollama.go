@@ -39,25 +39,28 @@ func (m Model) header() http.Header {
 
 // Ask implements engine.Model.
 func (m Model) Ask(ctx context.Context, r session.ModelRequest, into io.Writer) error {
-	return m.Post(ctx, "api/chat", m.header(), m.request(r), into)
+	return m.Post(ctx, "api/chat", m.header(), m.body(r), into)
 }
 
 // Check implements engine.Model. It does not load the model.
 func (m Model) Check(ctx context.Context) error {
-	err := m.Post(ctx, "api/show", m.header(), map[string]string{"model": m.Model}, io.Discard)
+	body, err := json.Marshal(map[string]string{"model": m.Model})
+	if err != nil {
+		return err
+	}
+	err = m.Post(ctx, "api/show", m.header(), body, io.Discard)
 	if errors.Is(err, wire.ErrNoPage) {
 		return nil
 	}
 	return err
 }
 
-// request is the body of a request.
+// request is the body of a request without its messages.
 type request struct {
-	Model    string            `json:"model"`
-	Messages []json.RawMessage `json:"messages"`
-	Tools    []tool            `json:"tools,omitempty"`
-	Stream   bool              `json:"stream"`
-	Options  options           `json:"options"`
+	Model   string  `json:"model"`
+	Tools   []tool  `json:"tools,omitempty"`
+	Stream  bool    `json:"stream"`
+	Options options `json:"options"`
 	// Truncate and Shift are false, so that the server refuses a conversation that is too
 	// long. Otherwise it drops the beginning silently.
 	Truncate bool `json:"truncate"`
@@ -80,12 +83,13 @@ type function struct {
 	Parameters  json.RawMessage `json:"parameters"`
 }
 
-func (m Model) request(r session.ModelRequest) request {
+// body returns the body of a request.
+func (m Model) body(r session.ModelRequest) []byte {
 	out := request{Model: m.Model, Stream: true, Options: options{NumCtx: m.ContextTokens, NumPredict: m.MaxOutputTokens}}
 	for _, t := range r.Tools {
 		out.Tools = append(out.Tools, tool{"function", function{t.Name, t.About, json.RawMessage(t.Schema)}})
 	}
-	out.Messages = append(out.Messages, encode(message{Role: "system", Content: r.System}))
+	messages := []json.RawMessage{encode(message{Role: "system", Content: r.System})}
 	// calls of the last message of the model, whose results come next
 	var open []session.ModelCall
 	for _, msg := range r.Messages {
@@ -94,7 +98,7 @@ func (m Model) request(r session.ModelRequest) request {
 		case session.RoleModel:
 			open = msg.Calls
 			if wire.Native(msg, m.Setup()) {
-				out.Messages = append(out.Messages, msg.Native)
+				messages = append(messages, msg.Native)
 				continue
 			}
 			for _, c := range msg.Calls {
@@ -105,9 +109,9 @@ func (m Model) request(r session.ModelRequest) request {
 				next.Tool, open = open[0].Tool, open[1:]
 			}
 		}
-		out.Messages = append(out.Messages, encode(next))
+		messages = append(messages, encode(next))
 	}
-	return out
+	return wire.Body(out, messages)
 }
 
 // message is a message that acode writes.

@@ -3,4 +3,4 @@ package openai
 import "github.com/acode-dev/acode/session"
 
 // Body is the body of a request.
-func (m Model) Body(r session.ModelRequest) any { return m.request(r) }
+func (m Model) Body(r session.ModelRequest) string { return string(m.body(r)) }

@@ -42,7 +42,7 @@ func (m Model) header() http.Header {
 func (m Model) Ask(ctx context.Context, r session.ModelRequest, into io.Writer) error {
 	h := m.header()
 	h.Set("Accept", "text/event-stream")
-	return m.Post(ctx, "chat/completions", h, m.request(r), into)
+	return m.Post(ctx, "chat/completions", h, m.body(r), into)
 }
 
 // Check implements engine.Model. A server that cannot be asked for a model counts as one
@@ -55,11 +55,10 @@ func (m Model) Check(ctx context.Context) error {
 	return err
 }
 
-// request is the body of a request.
+// request is the body of a request without its messages.
 type request struct {
-	Model    string            `json:"model"`
-	Messages []json.RawMessage `json:"messages"`
-	Tools    []tool            `json:"tools,omitempty"`
+	Model string `json:"model"`
+	Tools []tool `json:"tools,omitempty"`
 	// MaxTokens is for other servers, MaxCompletionTokens for OpenAI.
 	MaxTokens           int           `json:"max_tokens,omitempty"`
 	MaxCompletionTokens int           `json:"max_completion_tokens,omitempty"`
@@ -82,7 +81,8 @@ type function struct {
 	Parameters  json.RawMessage `json:"parameters"`
 }
 
-func (m Model) request(r session.ModelRequest) request {
+// body returns the body of a request.
+func (m Model) body(r session.ModelRequest) []byte {
 	out := request{Model: m.Model, Stream: true, StreamOptions: streamOptions{true}}
 	if m.Host() == "api.openai.com" {
 		out.MaxCompletionTokens = m.MaxOutputTokens
@@ -92,12 +92,12 @@ func (m Model) request(r session.ModelRequest) request {
 	for _, t := range r.Tools {
 		out.Tools = append(out.Tools, tool{"function", function{t.Name, t.About, json.RawMessage(t.Schema)}})
 	}
-	out.Messages = append(out.Messages, encode(message{Role: "system", Content: &r.System}))
+	messages := []json.RawMessage{encode(message{Role: "system", Content: &r.System})}
 	var calls wire.Calls
 	for _, msg := range r.Messages {
-		out.Messages = append(out.Messages, m.message(msg, &calls))
+		messages = append(messages, m.message(msg, &calls))
 	}
-	return out
+	return wire.Body(out, messages)
 }
 
 // message is a message that acode writes.

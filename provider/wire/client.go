@@ -118,17 +118,26 @@ func (c *Client) Setup() session.ModelSetup {
 // Host returns the host of the model.
 func (c *Client) Host() string { return c.base.Host }
 
+// Body returns a request with these messages, whose bytes stay as they are. request is a
+// struct.
+func Body(request any, messages []json.RawMessage) []byte {
+	raw, err := json.Marshal(request)
+	if err != nil {
+		panic("wire: a request must encode: " + err.Error())
+	}
+	o, err := ReadObject(raw)
+	if err != nil {
+		panic("wire: a request must be an object: " + err.Error())
+	}
+	o.Set("messages", list(messages))
+	return o.Bytes()
+}
+
 // Post sends body to a path below the base URL and writes the bytes of the answer to into
 // as they arrive. An error has the code ErrModel, ErrConfig, ErrEnvironment or ErrLimit
 // unless into failed. Post returns the cause of ctx if that ends first.
-func (c *Client) Post(ctx context.Context, path string, header http.Header, body any, into io.Writer) error {
-	var raw bytes.Buffer
-	enc := json.NewEncoder(&raw)
-	enc.SetEscapeHTML(false) // otherwise it would change the bytes of messages
-	if err := enc.Encode(body); err != nil {
-		return c.fails("the request cannot be encoded", false, err)
-	}
-	return c.send(ctx, http.MethodPost, path, header, raw.Bytes(), into)
+func (c *Client) Post(ctx context.Context, path string, header http.Header, body []byte, into io.Writer) error {
+	return c.send(ctx, http.MethodPost, path, header, body, into)
 }
 
 // Get asks for a path below the base URL and returns the answer. Its errors are those of

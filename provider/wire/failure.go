@@ -86,7 +86,7 @@ func (f Failure) NoModel() bool {
 
 // TooLong reports whether the provider says that the conversation is too long.
 func (f Failure) TooLong() bool {
-	return f.says("context_length_exceeded", "exceed_context_size", "maximum context length", "context window", "prompt is too long", "request_too_large", "exceeds the available context size", "exceeds the context length")
+	return f.says("context_length_exceeded", "exceed_context_size", "maximum context length", "context window", "prompt is too long", "request_too_large", "exceeds the available context size", "exceeds the context length", "exceed context limit")
 }
 
 // Passing reports whether the same request may succeed later.

@@ -131,15 +131,20 @@ func (o *Object) Append(name string, part json.RawMessage) error {
 		o.Set(name, part)
 		return nil
 	}
+	o.Set(name, list(append(was, more...)))
+	return nil
+}
+
+// list returns a JSON list.
+func list(values []json.RawMessage) json.RawMessage {
 	out := []byte{'['}
-	for i, v := range append(was, more...) {
+	for i, v := range values {
 		if i > 0 {
 			out = append(out, ',')
 		}
 		out = append(out, v...)
 	}
-	o.Set(name, append(out, ']'))
-	return nil
+	return append(out, ']')
 }
 
 // Keep sets a field that no part of a stream continues. Another value than before, except
