@@ -113,7 +113,7 @@ func (c *Conversation) answered(d session.ModelAnsweredData, r *reader) error {
 	if err != nil || r.err != nil {
 		return err
 	}
-	c.progress.turn(c.reply != nil && len(c.reply.Calls) > 0)
+	c.progress.turn(c.reply == nil)
 	c.messages = append(c.messages, session.Message{Role: session.RoleModel, Text: reply.Text, Calls: reply.Calls, Native: reply.Native, Model: c.model})
 	if d.Usage.Tokens() > 0 {
 		c.known, c.counted = d.Usage.Tokens(), len(c.messages)

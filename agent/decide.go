@@ -32,6 +32,8 @@ func (c *Conversation) Next(reply session.Reply, done map[int]bool) session.Deci
 		switch {
 		case call.ID == "":
 			refused = "the call has no id; make it again with an id"
+		case reply.Ended == session.EndedLength && call.Number == len(reply.Calls):
+			refused = "your answer was cut off at the limit of its length, perhaps within this call; make it again, and shorter"
 		case ids[call.ID] > 1:
 			refused = fmt.Sprintf("%d calls of this reply have the id %q; make each again with an id of its own", ids[call.ID], tool.Cut(call.ID, 60))
 		case ending != nil && d.End == nil:
@@ -46,14 +48,25 @@ func (c *Conversation) Next(reply session.Reply, done map[int]bool) session.Deci
 		}
 		d.Calls = append(d.Calls, call)
 	}
-	switch {
-	case len(reply.Calls) > 0:
-	case c.Plans:
-		d.Reminder = without
-	default:
-		d.End = &session.Ending{Text: reply.Text}
+	if len(reply.Calls) == 0 {
+		d.End, d.Reminder = c.without(reply)
 	}
 	return d
+}
+
+// without decides about a reply without calls.
+func (c *Conversation) without(reply session.Reply) (end *session.Ending, reminder string) {
+	switch {
+	case reply.Ended == session.EndedRefusal:
+		return &session.Ending{GaveUp: true, Text: "it refused to answer: " + reply.Text}, ""
+	case reply.Ended == session.EndedLength:
+		return nil, "Your answer was cut off at the limit of its length. Continue where it ends, or make shorter steps."
+	case c.Plans:
+		return nil, withoutPlan
+	case strings.TrimSpace(reply.Text) == "":
+		return nil, "Your answer was empty. Go on with the task; when it is done, answer in words or call finish."
+	}
+	return &session.Ending{Text: reply.Text}, ""
 }
 
 // ending returns the end that a call asks for. It returns nil for a call of another tool.
@@ -66,7 +79,7 @@ func (c *Conversation) ending(call session.ModelCall) (end *session.Ending, refu
 		return nil, words(err)
 	}
 	if c.Plans && args.Text("status") == "done" {
-		return nil, without
+		return nil, withoutPlan
 	}
 	return &session.Ending{GaveUp: args.Text("status") == "failed", Text: args.Text("summary")}, ""
 }

@@ -34,8 +34,8 @@ const proposeSchema = `{"type":"object","required":["task","tasks"],"properties"
 const planning = "\n- Do not do the work yet. Look at the files that you need, then call propose_plan once. A person sees the plan, and approves it or says what to change." +
 	"\n- Prefer few tasks with clear results. Use run for commands that are known now, and prompt for work that needs judgement."
 
-// without reminds a model that answered without a plan.
-const without = "You answered without a plan. Call propose_plan with the whole plan, or call finish with the status failed and the reason."
+// withoutPlan reminds a model that answered without a plan.
+const withoutPlan = "You answered without a plan. Call propose_plan with the whole plan, or call finish with the status failed and the reason."
 
 func propose() session.ModelTool {
 	return session.ModelTool{Name: proposeName, About: "Propose the plan of the work.", Schema: proposeSchema}

@@ -46,14 +46,14 @@ func timeless(text string) string {
 	return line + "\n" + rest
 }
 
-// turn begins the next turn. called says whether the turn before had calls.
-func (p *progress) turn(called bool) {
-	p.stale = p.staleTurns(called)
+// turn begins the next turn. first says that there was none before.
+func (p *progress) turn(first bool) {
+	p.stale = p.staleTurns(first)
 	p.fresh = false
 }
 
-func (p *progress) staleTurns(called bool) int {
-	if !called || p.fresh {
+func (p *progress) staleTurns(first bool) int {
+	if first || p.fresh {
 		return 0
 	}
 	return p.stale + 1
@@ -64,12 +64,11 @@ func (p *progress) resumed() { p.times, p.stale, p.fresh = 0, 0, true }
 
 // Stuck says why the conversation makes no progress; empty if it does.
 func (c *Conversation) Stuck() string {
-	called := c.reply != nil && len(c.reply.Calls) > 0
-	switch p := &c.progress; {
+	switch p, first := &c.progress, c.reply == nil; {
 	case p.times >= mostSame:
 		return fmt.Sprintf("the model made the same call with the same result %d times", p.times)
-	case p.staleTurns(called) >= mostStale:
-		return fmt.Sprintf("the model changed and read nothing new in %d turns", p.staleTurns(called))
+	case p.staleTurns(first) >= mostStale:
+		return fmt.Sprintf("the model changed and read nothing new in %d turns", p.staleTurns(first))
 	}
 	return ""
 }

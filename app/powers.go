@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/acode-dev/acode/config"
 	"github.com/acode-dev/acode/policy"
@@ -102,7 +103,7 @@ func (s *Setup) judges() (func(session.StepID, session.Step, string) session.Per
 			out.Confine = how
 		case how == session.Unconfined:
 			if v.Confine == session.ConfinedReading {
-				out.Ask, out.Deny = p.Command != policy.Allow, p.Command == policy.Deny
+				out.Ask, out.Deny = out.Ask || p.Command != policy.Allow, out.Deny || p.Command == policy.Deny
 			}
 			out.Confine = how
 		}
@@ -114,33 +115,50 @@ func (s *Setup) judges() (func(session.StepID, session.Step, string) session.Per
 func (s *Setup) facts(of session.StepID) policy.Facts {
 	return policy.Facts{
 		Workspace: s.Workspace, Step: of,
-		Program: func(name, dir string) string {
-			if strings.ContainsRune(name, '/') && !filepath.IsAbs(name) {
-				name = filepath.Join(s.Workspace, dir, name)
-			}
-			path, err := exec.LookPath(name)
-			if err == nil {
-				path, err = filepath.EvalSymlinks(path)
-			}
-			if err != nil || !filepath.IsAbs(path) {
-				return ""
-			}
-			return path
-		},
-		Hash: func(path string) string {
-			if !filepath.IsAbs(path) {
-				path = filepath.Join(s.Workspace, path)
-			}
-			f, err := os.Open(path)
-			if err != nil {
-				return ""
-			}
-			defer f.Close()
-			h := sha256.New()
-			if _, err := io.Copy(h, f); err != nil {
-				return ""
-			}
-			return hex.EncodeToString(h.Sum(nil))
-		},
+		Program: s.program, Hash: s.hashOf,
 	}
+}
+
+// program returns the path of a program without symbolic links. It returns "" if the path
+// is not certain: with a relative entry in PATH, the directory of a command decides.
+func (s *Setup) program(name, dir string) string {
+	switch {
+	case strings.ContainsRune(name, '/') && !filepath.IsAbs(name):
+		name = filepath.Join(s.Workspace, dir, name)
+	case !filepath.IsAbs(name) && slices.ContainsFunc(filepath.SplitList(os.Getenv("PATH")), func(p string) bool { return !filepath.IsAbs(p) }):
+		return ""
+	}
+	path, err := exec.LookPath(name)
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil || !filepath.IsAbs(path) {
+		return ""
+	}
+	return path
+}
+
+// mostHashed is the greatest size of a file that a rule binds.
+const mostHashed = 64 << 20
+
+// hashOf returns the hash of a regular file; "" for anything else, and for a file that is
+// too large.
+func (s *Setup) hashOf(path string) string {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(s.Workspace, path)
+	}
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > mostHashed {
+		return ""
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, io.LimitReader(f, mostHashed)); err != nil {
+		return ""
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }

@@ -55,6 +55,8 @@ func (b *branch) prompt(ctx context.Context, it *session.Item, step *session.Ste
 			}
 			if d.Reminder != "" {
 				t.note(session.MessageReminder, d.Reminder)
+			}
+			if d.Reminder != "" && t.p.Plans {
 				if err = t.unplanned("the model answered without a plan"); err != nil {
 					break
 				}

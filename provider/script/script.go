@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/acode-dev/acode/session"
@@ -229,6 +230,14 @@ func rest(ctx context.Context, d time.Duration) error {
 
 // Reply reads the bytes of a reply, or of a part of one.
 func (Model) Reply(raw []byte) (r session.Reply, err error) {
+	var text strings.Builder
+	var arguments []*strings.Builder
+	defer func() {
+		r.Text = text.String()
+		for i := range r.Calls {
+			r.Calls[i].Arguments = arguments[i].String()
+		}
+	}()
 	for one := range bytes.Lines(raw) {
 		if !bytes.HasSuffix(one, []byte("\n")) {
 			return r, nil // the rest of it did not arrive
@@ -239,13 +248,13 @@ func (Model) Reply(raw []byte) (r session.Reply, err error) {
 		}
 		switch {
 		case p.Call != nil:
-			r.Calls = append(r.Calls, session.ModelCall{Number: len(r.Calls) + 1, ID: p.Call.ID, Tool: p.Call.Tool})
+			r.Calls, arguments = append(r.Calls, session.ModelCall{Number: len(r.Calls) + 1, ID: p.Call.ID, Tool: p.Call.Tool}), append(arguments, &strings.Builder{})
 		case p.Arguments != "" && len(r.Calls) > 0:
-			r.Calls[len(r.Calls)-1].Arguments += p.Arguments
+			arguments[len(arguments)-1].WriteString(p.Arguments)
 		case p.End != nil:
 			r.Usage, r.Whole = *p.End, true
 		}
-		r.Text += p.Text
+		text.WriteString(p.Text)
 	}
 	return r, nil
 }
