@@ -75,7 +75,7 @@ func git(args []shell.Word) []need {
 	if slices.Contains(gitNetwork, name) {
 		out = append(out, need{class: Network, why: "git " + name + " may use the network"})
 	}
-	if slices.Contains(gitDrops, name) || slices.Contains([]string{"branch", "tag", "stash"}, name) && drops(rest) {
+	if slices.Contains(gitDrops, name) || slices.Contains([]string{"branch", "tag", "stash", "switch"}, name) && drops(rest) {
 		out = append(out, need{class: Delete, why: "git " + name + " may drop work"})
 	}
 	return out
@@ -86,10 +86,11 @@ func starts(args []shell.Word) bool {
 	return hasFlag(args, "--up", "--rec", "--e", "--conf", "--templ", "-c", "-o") || slices.ContainsFunc(args, func(a shell.Word) bool { return !plain(a) || strings.Contains(a.Text, "::") })
 }
 
-// drops reports whether an argument deletes branches, tags or stashes.
+// drops reports whether an argument deletes or replaces branches, tags, stashes or
+// changes.
 func drops(args []shell.Word) bool {
 	return slices.ContainsFunc(args, func(a shell.Word) bool {
-		short := strings.HasPrefix(a.Text, "-") && !strings.HasPrefix(a.Text, "--") && strings.ContainsAny(a.Text, "dD")
-		return !plain(a) || short || strings.HasPrefix(a.Text, "--d") || a.Text == "drop" || a.Text == "clear" || a.Text == "pop"
+		short := strings.HasPrefix(a.Text, "-") && !strings.HasPrefix(a.Text, "--") && strings.ContainsAny(a.Text, "dDfCM")
+		return !plain(a) || short || strings.HasPrefix(a.Text, "--d") || strings.HasPrefix(a.Text, "--f") || a.Text == "drop" || a.Text == "clear" || a.Text == "pop"
 	})
 }

@@ -49,14 +49,14 @@ func checks() []check {
 func (j judge) part(p *part) (out []need) {
 	if inner := unwrapped(p); inner != nil {
 		// the program itself starts nothing else
-		out = j.run1(&part{Part: shell.Part{Words: append(slices.Clone(p.Words[:1]), shell.Word{}), Shell: p.Shell, Assigns: p.Assigns, Redirects: p.Redirects}, moved: p.moved}, "program", "arguments", "state")
+		out = j.inspect(&part{Part: shell.Part{Words: append(slices.Clone(p.Words[:1]), shell.Word{}), Shell: p.Shell, Assigns: p.Assigns, Redirects: p.Redirects}, moved: p.moved}, "program", "arguments", "state")
 		return append(out, j.part(inner)...)
 	}
-	return j.run1(p)
+	return j.inspect(p)
 }
 
-// run1 runs the checks on one program. A part in which they find nothing only reads.
-func (j judge) run1(p *part, skip ...string) (out []need) {
+// inspect runs the checks on one program. A part in which they find nothing only reads.
+func (j judge) inspect(p *part, skip ...string) (out []need) {
 	for _, c := range checks() {
 		if c.name == j.without || slices.Contains(skip, c.name) {
 			continue
@@ -85,7 +85,7 @@ func (j judge) assignments(p *part) []need {
 // output finds redirections that write. They are judged as a command and as a write.
 func (j judge) output(p *part) (out []need) {
 	for _, r := range p.Redirects {
-		if strings.HasPrefix(r.Op, "<") && r.Op != "<>" || r.Target.Exact && slices.Contains(devices, r.Target.Text) || descriptor(r) {
+		if strings.HasPrefix(r.Op, "<") && r.Op != "<>" || void(r) {
 			continue
 		}
 		why := "it writes to " + shown(r.Target)
@@ -97,9 +97,9 @@ func (j judge) output(p *part) (out []need) {
 // devices take output and keep nothing.
 var devices = []string{"/dev/null", "/dev/stdout", "/dev/stderr"}
 
-// descriptor reports whether r only copies or closes a descriptor.
-func descriptor(r shell.Redirect) bool {
-	return (r.Op == ">&" || r.Op == "<&") && r.Target.Exact && number.MatchString(r.Target.Text)
+// void reports whether r names a device, or copies or closes a descriptor.
+func void(r shell.Redirect) bool {
+	return r.Target.Exact && (slices.Contains(devices, r.Target.Text) || (r.Op == ">&" || r.Op == "<&") && number.MatchString(r.Target.Text))
 }
 
 // input finds redirections by which bash opens a connection.

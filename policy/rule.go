@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/shell"
 )
 
 // Rule allows, asks about or denies some calls. Every field that is set must match. A
@@ -177,7 +178,7 @@ func (j judge) covers(r Rule, p *part) bool {
 // narrow reports whether p does nothing beside its program with the first n arguments,
 // and operands inside the workspace.
 func (j judge) narrow(p *part, n int) bool {
-	if p.moved || len(p.Assigns) > 0 || len(p.Redirects) > 0 || path.Base(j.Program(p.Words[0].Text, j.run.Dir)) != p.name() {
+	if p.moved || len(p.Assigns) > 0 || slices.ContainsFunc(p.Redirects, func(r shell.Redirect) bool { return !void(r) }) || path.Base(j.Program(p.Words[0].Text, j.run.Dir)) != p.name() {
 		return false
 	}
 	for i, w := range p.args() {
