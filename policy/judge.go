@@ -111,6 +111,8 @@ type judge struct {
 	Powers
 	Facts
 	run *session.Run
+	// digest covers all of the command.
+	digest string
 	// without names the check to leave out, for tests.
 	without string
 }
@@ -127,6 +129,9 @@ func (p Powers) Judge(step session.Step, f Facts) Verdict {
 }
 
 func (j judge) verdict(step session.Step) Verdict {
+	if j.run != nil {
+		j.digest = digest(*j.run)
+	}
 	needs := j.needs(step)
 	for i := range needs {
 		j.settle(&needs[i])
@@ -134,7 +139,7 @@ func (j judge) verdict(step session.Step) Verdict {
 	worst := slices.MaxFunc(needs, func(a, b need) int {
 		return cmp.Or(cmp.Compare(rank(a.action), rank(b.action)), cmp.Compare(weight(a.class), weight(b.class)))
 	})
-	v := Verdict{Action: worst.action, Class: worst.class, Reason: worst.why}
+	v := Verdict{Action: worst.action, Class: worst.class, Reason: visible(worst.why)}
 	if j.run != nil {
 		v.Confine = confine(needs)
 	}
@@ -224,7 +229,7 @@ func (j judge) changes(list []session.Change) (out []need) {
 				n.class, n.why = Delete, "it deletes "+p
 			}
 			if bad := hidden(p); bad != "" && j.without != "characters" {
-				n = need{class: Command, unsure: true, why: "the path " + bad}
+				out = append(out, need{class: Command, unsure: true, why: "the path " + bad})
 			}
 			if p != "" {
 				out = append(out, n)
@@ -245,6 +250,16 @@ func hidden(text string) string {
 		}
 	}
 	return ""
+}
+
+// visible replaces everything in a sentence that hidden finds, and line breaks.
+func visible(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || hidden(string(r)) != "" {
+			return '\ufffd'
+		}
+		return r
+	}, s)
 }
 
 // command judges each part of a command.
@@ -301,8 +316,8 @@ func changesDir(p shell.Part) bool {
 }
 
 // digest covers all of a command.
-func (j judge) digest() string {
-	b, err := json.Marshal(j.run)
+func digest(run session.Run) string {
+	b, err := json.Marshal(run)
 	if err != nil {
 		// strings and numbers always encode
 		panic(err)

@@ -99,7 +99,12 @@ func (j judge) exact(asking []need) *Rule {
 		}
 		dirs = append(dirs, p.Words[1].Text)
 	}
-	r := &Rule{Action: Allow, Digest: j.digest(), Files: map[string]string{}}
+	r := &Rule{Action: Allow, Digest: j.digest, Files: map[string]string{}}
+	for _, n := range asking {
+		if n.part != nil && n.part.name() != "" {
+			j.bind(r, j.Program(n.part.Words[0].Text, j.run.Dir))
+		}
+	}
 	for _, p := range parts {
 		for _, redirect := range p.Redirects {
 			if redirect.Op == "<" {

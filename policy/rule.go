@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"path"
 	"regexp"
@@ -47,8 +48,10 @@ func ParseRule(line []byte) (Rule, error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	err := d.Decode(&r)
-	if err == nil && d.More() {
-		err = fmt.Errorf("something follows the rule")
+	if err == nil {
+		if _, end := d.Token(); end != io.EOF {
+			err = fmt.Errorf("something follows the rule")
+		}
 	}
 	if err == nil {
 		err = r.check()
@@ -134,7 +137,7 @@ func (r Rule) Sentence() string {
 	if len(r.Files) > 0 {
 		out += ", while these files stay as they are: " + strings.Join(slices.Sorted(maps.Keys(r.Files)), ", ")
 	}
-	return out
+	return visible(out)
 }
 
 // matches reports whether r is about n.
@@ -145,7 +148,7 @@ func (j judge) matches(r Rule, n need) bool {
 		r.Step != "" && !glob(r.Step, step),
 		r.Path != "" && (n.path == "" || !glob(r.Path, path.Clean(n.path))),
 		r.Dir != "" && (j.run == nil || path.Clean(r.Dir) != path.Clean(j.run.Dir)),
-		r.Digest != "" && (j.run == nil || r.Digest != j.digest()),
+		r.Digest != "" && (j.run == nil || r.Digest != j.digest),
 		r.Program != "" && !j.covers(r, n.part),
 		// a person who saw all of it can allow the part that acode cannot see
 		n.unsure && r.Action == Allow && r.Digest == "":
@@ -178,7 +181,7 @@ func (j judge) covers(r Rule, p *part) bool {
 // narrow reports whether p does nothing beside its program with the first n arguments,
 // and operands inside the workspace.
 func (j judge) narrow(p *part, n int) bool {
-	if p.moved || len(p.Assigns) > 0 || slices.ContainsFunc(p.Redirects, func(r shell.Redirect) bool { return !void(r) }) || path.Base(j.Program(p.Words[0].Text, j.run.Dir)) != p.name() {
+	if p.builtin() || p.moved || len(p.Assigns) > 0 || slices.ContainsFunc(p.Redirects, func(r shell.Redirect) bool { return !void(r) }) || path.Base(j.Program(p.Words[0].Text, j.run.Dir)) != p.name() {
 		return false
 	}
 	for i, w := range p.args() {

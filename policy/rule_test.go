@@ -32,7 +32,7 @@ func TestParseRule(t *testing.T) {
 	}
 	for _, bad := range []string{
 		"", "{", "[]", `"allow"`, `{}`, `{"action":"allow"}`, `{"action":"yes","class":"git"}`, `{"action":"allow","class":"all"}`,
-		`{"action":"allow","class":"git","more":1}`, `{"action":"allow","class":"git"} x`, `{"action":"allow","class":"git"}{}`,
+		`{"action":"allow","class":"git","more":1}`, `{"action":"allow","class":"git"} x`, `{"action":"allow","class":"git"}{}`, `{"action":"allow","class":"git"}]`, `{"action":"allow","class":"git"}}`,
 		`{"action":"allow","args":["x"]}`, `{"action":"allow","class":"git","args":["x"]}`, `{"action":"allow","program":"git"}`, `{"action":"allow","program":"/a/../b"}`,
 		`{"action":"allow","path":"/etc/*"}`, `{"action":"allow","path":"../x"}`, `{"action":"allow","path":"a","program":"/b"}`, `{"action":"allow","path":"[a"}`, `{"action":"allow","step":"[a"}`,
 		`{"action":"allow","digest":"12"}`, `{"action":"deny","program":"/a","files":{"x":"` + sum + `"}}`, `{"action":"allow","program":"/a","files":{"../x":"` + sum + `"}}`,
@@ -201,6 +201,7 @@ func TestOffer(t *testing.T) {
 		"cd dir && perl ../evil.sh":   {want: digest},
 		"perl5.36 evil.sh":            {want: digest},
 		"perl --x=evil.sh":            {want: digest},
+		"printf -v X a":               {want: digest},
 		"pretty evil.sh":              {want: `{"action":"allow","class":"command","program":"/usr/bin/pretty","args":["evil.sh"],"dir":".","files":{"evil.sh":"HASH"}}`},
 		"f() { ls; }; f":              {want: digest},
 		"git -c a=b status":           {want: digest},
@@ -269,6 +270,41 @@ func TestNoOffer(t *testing.T) {
 	}
 	if v := p.judge(Powers{}, run("dir/tool a", ""), ""); v.Offer == nil || v.Offer.Digest == "" {
 		t.Errorf("by a link: got %+v", v)
+	}
+}
+
+// A program of the workspace that PATH finds is bound, also by a rule for the whole.
+func TestOfferBinds(t *testing.T) {
+	p := newPlace(t)
+	p.path = append([]string{filepath.Join(p.ws, "bin")}, p.path...)
+	p.write("bin/tool", "original", 0o755)
+	for _, text := range []string{"tool", "tool > out", "tool; mkdir a"} {
+		p.write("bin/tool", "original", 0o755)
+		v := p.judge(Powers{}, run(text, ""), "")
+		if v.Offer == nil || v.Offer.Files["bin/tool"] == "" {
+			t.Fatalf("%s: got %+v", text, v)
+		}
+		with := Powers{Rules: []Rule{*v.Offer}}
+		if v := p.judge(with, run(text, ""), ""); v.Action != Allow {
+			t.Errorf("%s: got %+v", text, v)
+		}
+		p.write("bin/tool", "changed", 0o755)
+		if v := p.judge(with, run(text, ""), ""); v.Action != Ask {
+			t.Errorf("%s, changed: got %+v", text, v)
+		}
+	}
+}
+
+// A sentence for a person has one line and nothing that a terminal executes.
+func TestVisible(t *testing.T) {
+	p := newPlace(t)
+	for _, r := range []*session.Run{{Argv: []string{"rm\n\x1b[2J"}}, {Argv: []string{"touch", "\u202e"}}, {Shell: "ls > 'a\nb\x1b'"}} {
+		if v := p.judge(Powers{}, r, ""); hidden(v.Reason) != "" || strings.Contains(v.Reason, "\n") {
+			t.Errorf("%q: got %q", r.Command(), v.Reason)
+		}
+	}
+	if s := (Rule{Action: Allow, Program: "/a", Args: []string{"\x1b", "\n"}}).Sentence(); hidden(s) != "" || strings.Contains(s, "\n") {
+		t.Errorf("Sentence: got %q", s)
 	}
 }
 
