@@ -88,7 +88,7 @@ func TestReadingPrograms(t *testing.T) {
 		}
 		if mode == sandbox.Namespaces {
 			// these need temporary files
-			texts = append(texts, "cat a.txt | tac", "seq 500000 | sort -rnS 1M | head -1", "bash -c \"cat <<E\n$(seq 20000)\nE\n\" | tail -1")
+			texts = append(texts, "cat a.txt | tac", "seq 60000 | sort -rnS 100K | head -1", "bash -c \"cat <<E\n$(seq 20000)\nE\n\" | tail -1")
 		}
 		for _, text := range texts {
 			open := b
