@@ -36,7 +36,7 @@ func (j judge) offer(needs []need) *Rule {
 	case j.run != nil:
 		return j.exact(asking)
 	case len(asking) == 1 && n.path != "" && !strings.ContainsAny(n.path, `*?[\`):
-		return &Rule{Action: Allow, Class: n.class, Path: path.Clean(n.path)}
+		return &Rule{Action: Allow, Class: n.class, Workspace: j.Workspace, Path: path.Clean(n.path)}
 	}
 	return nil
 }
@@ -62,8 +62,9 @@ func (j judge) named(n need) *Rule {
 			fixed = i + 1
 		}
 	}
-	r := &Rule{Action: Allow, Class: n.class, Program: j.Program(n.part.Words[0].Text, j.run.Dir), Dir: path.Clean(j.run.Dir), Files: map[string]string{}}
-	j.bind(r, r.Program)
+	program := j.Program(n.part.Words[0].Text, j.run.Dir)
+	r := &Rule{Action: Allow, Class: n.class, Workspace: j.Workspace, Program: program, Dir: path.Clean(j.run.Dir), Files: map[string]string{}}
+	j.bind(r, program)
 	for _, a := range args[:fixed] {
 		r.Args = append(r.Args, a.Text)
 		j.bind(r, j.at("", a.Text))
@@ -99,7 +100,7 @@ func (j judge) exact(asking []need) *Rule {
 		}
 		dirs = append(dirs, p.Words[1].Text)
 	}
-	r := &Rule{Action: Allow, Digest: j.digest, Files: map[string]string{}}
+	r := &Rule{Action: Allow, Workspace: j.Workspace, Digest: j.digest, Files: map[string]string{}}
 	for _, n := range asking {
 		if n.part != nil && n.part.name() != "" {
 			j.bind(r, j.Program(n.part.Words[0].Text, j.run.Dir))

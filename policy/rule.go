@@ -22,6 +22,8 @@ type Rule struct {
 	Action Action `json:"action"`
 	// Class limits the rule to one class.
 	Class Class `json:"class,omitempty"`
+	// Workspace limits the rule to one workspace, by its absolute path.
+	Workspace string `json:"workspace,omitempty"`
 	// Step is a glob for TASK/STEP.
 	Step string `json:"step,omitempty"`
 	// Path is a glob for changed files, relative to the workspace; ** crosses
@@ -86,6 +88,8 @@ func (r Rule) check() error {
 		return fmt.Errorf("class must be read, write, delete, command, network or git")
 	case r.Class == Read && (command || r.Path != ""):
 		return fmt.Errorf("a rule for reading can name a step only")
+	case r.Workspace != "" && !path.IsAbs(r.Workspace):
+		return fmt.Errorf("workspace must be an absolute path")
 	case badStep != nil || badPath != nil:
 		return fmt.Errorf("a glob is malformed")
 	case r.Path != "" && (command || path.IsAbs(r.Path) || strings.HasPrefix(r.Path, "../")):
@@ -131,6 +135,9 @@ func (r Rule) Sentence() string {
 	if r.Dir != "" {
 		out += ", in the directory " + r.Dir
 	}
+	if r.Workspace != "" {
+		out += ", in the workspace " + r.Workspace
+	}
 	if r.Step != "" {
 		out += ", in the step " + r.Step
 	}
@@ -145,6 +152,7 @@ func (j judge) matches(r Rule, n need) bool {
 	step := session.StepID{Task: j.Step.Task, Step: j.Step.Step}.String()
 	switch {
 	case r.Class != "" && r.Class != n.class,
+		r.Workspace != "" && r.Workspace != j.Workspace,
 		r.Step != "" && !glob(r.Step, step),
 		r.Path != "" && (n.path == "" || !glob(r.Path, path.Clean(n.path))),
 		r.Dir != "" && (j.run == nil || path.Clean(r.Dir) != path.Clean(j.run.Dir)),

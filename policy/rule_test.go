@@ -17,6 +17,7 @@ func TestParseRule(t *testing.T) {
 	for _, r := range []Rule{
 		{Action: Allow, Class: Command, Program: "/usr/bin/mkdir", Args: []string{"-p"}, Dir: "."},
 		{Action: Deny, Path: "secrets/**"},
+		{Action: Allow, Class: Git, Workspace: "/a"},
 		{Action: Ask, Class: Write, Step: "fix/*", Path: "*.go"},
 		{Action: Allow, Digest: sum, Files: map[string]string{"a/b.sh": sum}},
 		{Action: Deny, Class: Network},
@@ -35,7 +36,7 @@ func TestParseRule(t *testing.T) {
 		`{"action":"allow","class":"git","more":1}`, `{"action":"allow","class":"git"} x`, `{"action":"allow","class":"git"}{}`, `{"action":"allow","class":"git"}]`, `{"action":"allow","class":"git"}}`,
 		`{"action":"allow","args":["x"]}`, `{"action":"allow","class":"git","args":["x"]}`, `{"action":"allow","program":"git"}`, `{"action":"allow","program":"/a/../b"}`,
 		`{"action":"allow","path":"/etc/*"}`, `{"action":"allow","path":"../x"}`, `{"action":"allow","path":"a","program":"/b"}`, `{"action":"allow","path":"[a"}`, `{"action":"allow","step":"[a"}`,
-		`{"action":"allow","digest":"12"}`, `{"action":"deny","program":"/a","files":{"x":"` + sum + `"}}`, `{"action":"allow","program":"/a","files":{"../x":"` + sum + `"}}`,
+		`{"action":"allow","digest":"12"}`, `{"action":"allow","class":"git","workspace":"a"}`, `{"action":"deny","program":"/a","files":{"x":"` + sum + `"}}`, `{"action":"allow","program":"/a","files":{"../x":"` + sum + `"}}`,
 		`{"action":"allow","program":"/a","files":{"x":"1"}}`, `{"action":"deny","class":"read","path":"x"}`,
 	} {
 		if _, err := ParseRule([]byte(bad)); !errors.Is(err, session.ErrConfig) {
@@ -97,7 +98,7 @@ func TestFiles(t *testing.T) {
 			t.Errorf("%s: offers %s", name, v.Offer)
 		}
 	}
-	if v := (Powers{}).Judge(change(session.KindDelete, "a/b"), f); v.Offer == nil || v.Offer.String() != `{"action":"allow","class":"delete","path":"a/b"}` {
+	if v := (Powers{}).Judge(change(session.KindDelete, "a/b"), f); v.Offer == nil || v.Offer.String() != `{"action":"allow","class":"delete","workspace":"`+f.Workspace+`","path":"a/b"}` {
 		t.Errorf("delete: offers %v", v.Offer)
 	}
 	if v := (Powers{}).Judge(change(session.KindDelete, "a*"), f); v.Offer != nil {
@@ -164,21 +165,22 @@ func TestPowers(t *testing.T) {
 // TestOffer shows which rule is offered for always: it allows this command, and no rule
 // is wider than its program, its subcommand, its flags and its directory.
 func TestOffer(t *testing.T) {
-	p := newPlace(t)
+	p, other := newPlace(t), newPlace(t)
+	other.write("evil.sh", "original", 0o755)
 	const digest = "digest"
 	for text, c := range map[string]struct {
 		want string
 		// also are allowed by the rule, and never are asked still
 		also, never []string
 	}{
-		"mkdir -p a": {`{"action":"allow","class":"command","program":"/usr/bin/mkdir","args":["-p"],"dir":"."}`,
+		"mkdir -p a": {`{"action":"allow","class":"command","workspace":"` + p.ws + `","program":"/usr/bin/mkdir","args":["-p"],"dir":"."}`,
 			[]string{"mkdir -p b/c", "ls; mkdir -p b", "mkdir -p b 2>&1", "mkdir -p b >/dev/null"},
 			[]string{"mkdir b", "mkdir -p -m 777 b", "mkdir -p /etc/x", "mkdir -p ../x", "mkdir -p $X", "mkdir -p x*", "mkdir -p a > b", "mkdir -p a < file", "X=1 mkdir -p a", "cd dir; mkdir -p a", "mkdir -p a; rm a", "./mkdir -p a", "mkdir -p a; touch b", "mkdir -p a & ", "xargs mkdir -p < file"}},
-		"git commit -m x": {`{"action":"allow","class":"git","program":"/usr/bin/git","args":["commit","-m"],"dir":"."}`,
+		"git commit -m x": {`{"action":"allow","class":"git","workspace":"` + p.ws + `","program":"/usr/bin/git","args":["commit","-m"],"dir":"."}`,
 			[]string{"git commit -m y"}, []string{"git commit", "git commit -m y --amend", "git add .", "git -c a=b commit -m x", "git push"}},
-		"git add file":                {`{"action":"allow","class":"git","program":"/usr/bin/git","args":["add"],"dir":"."}`, []string{"git add dir"}, []string{"git add -A", "git rm file"}},
-		"ls; touch a":                 {`{"action":"allow","class":"command","program":"/usr/bin/touch","dir":"."}`, []string{"touch b"}, []string{"touch -r file b", "touch /etc/b"}},
-		"./evil.sh go":                {`{"action":"allow","class":"command","program":"` + p.ws + `/evil.sh","args":["go"],"dir":".","files":{"evil.sh":"HASH"}}`, []string{"./evil.sh go x"}, []string{"./evil.sh", "./evil.sh stop", "sh evil.sh go"}},
+		"git add file":                {`{"action":"allow","class":"git","workspace":"` + p.ws + `","program":"/usr/bin/git","args":["add"],"dir":"."}`, []string{"git add dir"}, []string{"git add -A", "git rm file"}},
+		"ls; touch a":                 {`{"action":"allow","class":"command","workspace":"` + p.ws + `","program":"/usr/bin/touch","dir":"."}`, []string{"touch b"}, []string{"touch -r file b", "touch /etc/b"}},
+		"./evil.sh go":                {`{"action":"allow","class":"command","workspace":"` + p.ws + `","program":"` + p.ws + `/evil.sh","args":["go"],"dir":".","files":{"evil.sh":"HASH"}}`, []string{"./evil.sh go x"}, []string{"./evil.sh", "./evil.sh stop", "sh evil.sh go"}},
 		"mkdir a; touch b":            {want: digest, never: []string{"mkdir a", "touch b", "mkdir a; touch b; ls"}},
 		"rm file":                     {want: digest, never: []string{"rm dir/file", "rm -r file"}},
 		"curl https://x":              {want: digest, never: []string{"curl https://y"}},
@@ -202,7 +204,7 @@ func TestOffer(t *testing.T) {
 		"perl5.36 evil.sh":            {want: digest},
 		"perl --x=evil.sh":            {want: digest},
 		"printf -v X a":               {want: digest},
-		"pretty evil.sh":              {want: `{"action":"allow","class":"command","program":"/usr/bin/pretty","args":["evil.sh"],"dir":".","files":{"evil.sh":"HASH"}}`},
+		"pretty evil.sh":              {want: `{"action":"allow","class":"command","workspace":"` + p.ws + `","program":"/usr/bin/pretty","args":["evil.sh"],"dir":".","files":{"evil.sh":"HASH"}}`},
 		"f() { ls; }; f":              {want: digest},
 		"git -c a=b status":           {want: digest},
 		"git push origin main":        {want: digest},
@@ -231,6 +233,9 @@ func TestOffer(t *testing.T) {
 				if v := p.judge(with, run(other, ""), ""); v.Action != Ask {
 					t.Errorf("with the rule, %s: got %+v", other, v)
 				}
+			}
+			if v := other.judge(with, run(text, ""), ""); v.Action != Ask {
+				t.Errorf("with the rule, in another workspace: got %+v", v)
 			}
 			r := run(text, "")
 			r.Dir = "dir"
