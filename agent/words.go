@@ -114,6 +114,11 @@ func held(all []session.HeldChange) (text string) {
 	return text
 }
 
+// BrokenOff is the message after a reply that a broken connection cut off.
+func (c *Conversation) BrokenOff() string {
+	return "The connection broke while your answer arrived. What arrived of it stands above; calls of it were not carried out. Continue from there."
+}
+
 // More is the message that allows more turns.
 func (c *Conversation) More() string {
 	return "Continue from where you left off. The task was interrupted due to max_turns limit."

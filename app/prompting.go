@@ -124,7 +124,7 @@ func (w *work) prompting(root *workspace.Root) (engine.Prompting, error) {
 		err = w.priced()
 	}
 	return engine.Prompting{
-		Models: func(name string) (engine.Model, error) { return w.model(cmp.Or(w.choices.Model, name)) },
+		Models: func(name string) (engine.Model, error) { return w.models.model(cmp.Or(w.choices.Model, name)) },
 		Converse: func(step session.StepID, p *session.Prompt) engine.Conversation {
 			return w.Talks.Converse(step, p, w.Workspace)
 		},

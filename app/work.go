@@ -107,6 +107,8 @@ type work struct {
 	// nil if git was not asked yet
 	git   *gitAsked
 	fresh bool
+	// models is nil unless steps ask one
+	models *presence
 	// planOnly pauses the session when a model has made a plan
 	planOnly bool
 	// nil until it is read
@@ -273,6 +275,9 @@ func (w *work) prepare(ctx context.Context, again <-chan struct{}) (session.Resu
 		if then := w.edited(ctx); !then.IsZero() {
 			w.door.Notice(session.Notice{Kind: session.NoticeWarning, Hint: then})
 		}
+	}
+	if Asks(w.plan, w.writer.Session()) && w.Talks != nil {
+		defer w.look(ctx)()
 	}
 	w.writer.Warm()
 	runner := w.runner()

@@ -240,9 +240,9 @@ type Model interface {
 	// request can succeed, and ErrLimit if the conversation is too long for the model.
 	Ask(ctx context.Context, r session.ModelRequest, into io.Writer) error
 
-	// Check asks whether the model is there. It returns ErrEnvironment only if the provider
-	// says that there is no such model, ErrConfig for a refused key, and ErrModel if it got
-	// no answer to this question.
+	// Check asks whether the model is there. It returns ErrEnvironment only if the
+	// provider says that there is no such model, ErrConfig for a refused key, and
+	// ErrModel if it got no answer to this question.
 	Check(ctx context.Context) error
 
 	// Reply reads the bytes of a reply, or of a part of one. Equal bytes give equal
@@ -289,12 +289,13 @@ type Conversation interface {
 	Stuck() string
 	Doubtful() bool
 
-	// Refusal, Denial, Resumed and More return messages that acode adds. The reason of a
-	// denial is that of a rule, or of a person, and may be empty then.
+	// Refusal, Denial, Resumed, More and BrokenOff return messages that acode adds. The
+	// reason of a denial is that of a rule, or of a person, and may be empty then.
 	Refusal(err error) string
 	Denial(byPerson bool, reason string) string
 	Resumed(changed []session.Difference, cut bool) string
 	More() string
+	BrokenOff() string
 }
 
 // Proposal is a valid plan of a model.

@@ -36,6 +36,10 @@ type talk struct {
 // prompt executes a prompt step.
 func (b *branch) prompt(ctx context.Context, it *session.Item, step *session.Step) error {
 	model, err := b.Models(step.Prompt.Model)
+	var e *session.Error
+	if errors.As(err, &e) {
+		return &stop{to: session.Paused, reason: session.ReasonProvider, code: e.Code, detail: it.ID.String() + ": " + e.Error(), next: e.Next}
+	}
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -58,12 +59,16 @@ func (t *talk) noReply(ctx context.Context, id session.StepID, key string, attem
 		return context.Cause(ctx)
 	}
 	if again, err := t.retries(ctx, cause); again || err != nil {
+		if part, _ := t.model.Reply(raw); part.Text != "" { // a part that cannot be read says nothing
+			t.note(session.MessageReminder, t.conv.BrokenOff())
+		}
 		return err
 	}
 	halt := &stop{to: session.Paused, reason: session.ReasonProvider, code: session.ErrModel, detail: t.it.ID.String() + ": " + why + asksToWait(cause)}
 	var e *session.Error
 	if errors.As(cause, &e) {
 		halt.next = e.Next
+		halt.next.Session = cmp.Or(halt.next.Session, t.short)
 		if e.Code != session.ErrModel {
 			halt.code = e.Code
 		}

@@ -118,6 +118,15 @@ func (c *Client) Setup() session.ModelSetup {
 // Host returns the host of the model.
 func (c *Client) Host() string { return c.base.Host }
 
+// Leaves returns the host of the model; empty if that is this machine.
+func (c *Client) Leaves() string {
+	name := c.base.Hostname()
+	if ip := net.ParseIP(name); name == "localhost" || ip != nil && ip.IsLoopback() {
+		return ""
+	}
+	return c.base.Host
+}
+
 // Body returns a request with these messages, whose bytes stay as they are. request is a
 // struct.
 func Body(request any, messages []json.RawMessage) []byte {
