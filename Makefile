@@ -125,6 +125,7 @@ torture:
 	ACODE_TORTURE_LONG=1 $(GO) test -count=1 -v -timeout 1h ./local
 	ACODE_TORTURE_LONG=1 $(GO) test -count=1 -v -run HeldAfterEachKill ./app
 	cd internal/secrets && $(GO) test -count=1 -v .
+	cd internal/sdks && $(GO) test -count=1 -v .
 	./scripts/fuzz 1m
 
 # Kill Claude Code or Codex while they work with acode's tools, continue them by their own commands,

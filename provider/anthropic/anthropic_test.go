@@ -172,3 +172,5 @@ func TestRequestThatTheServerTakes(t *testing.T) {
 		t.Errorf("body: got %s, want %s", raw, want)
 	}
 }
+
+func FuzzReply(f *testing.F) { conformance.Fuzz(f, samples(), anthropic.Model{}.Reply) }

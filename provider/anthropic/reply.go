@@ -141,11 +141,12 @@ func (b *builder) begin(index int, raw json.RawMessage) error {
 	if index != len(b.blocks) || raw == nil {
 		return unknown(fmt.Sprintf("the block %d at the place of block %d", index, len(b.blocks)))
 	}
+	raw = bytes.Clone(raw)
 	fields, err := wire.ReadObject(raw)
 	if err != nil {
 		return unknown("a block that is no object")
 	}
-	b.blocks = append(b.blocks, &part{raw: bytes.Clone(raw), fields: fields})
+	b.blocks = append(b.blocks, &part{raw: raw, fields: fields})
 	return nil
 }
 

@@ -119,3 +119,5 @@ func TestConversationIsTooLong(t *testing.T) {
 		t.Error("a conversation that is too long is not noticed")
 	}
 }
+
+func FuzzReply(f *testing.F) { conformance.Fuzz(f, samples(), ollama.Model{}.Reply) }

@@ -164,3 +164,5 @@ func TestLimitOfTheOutput(t *testing.T) {
 		t.Errorf("body: got %s", raw)
 	}
 }
+
+func FuzzReply(f *testing.F) { conformance.Fuzz(f, samples(), openai.Model{}.Reply) }

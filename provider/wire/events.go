@@ -14,8 +14,8 @@ type Event struct {
 	Data []byte
 }
 
-// Events returns the whole events of a stream of server-sent events. An event whose end
-// did not arrive is left out.
+// Events returns the whole events of a stream of server-sent events. An event without
+// data is none, and one whose end did not arrive is left out.
 func Events(raw []byte) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		raw := bytes.TrimPrefix(raw, []byte("\ufeff"))
@@ -28,7 +28,7 @@ func Events(raw []byte) iter.Seq[Event] {
 			}
 			raw = rest
 			if len(line) == 0 {
-				if some && !yield(e) {
+				if len(e.Data) > 0 && !yield(e) {
 					return
 				}
 				e, some = Event{}, false
