@@ -44,6 +44,9 @@ func (i *Invocation) setupIn(dir string, flags map[string]string) (app.Setup, er
 	}
 	// The file may hold a password too.
 	secrets := redact.FromEnvironment(append(os.Environ(), "url="+cfg.Config.Sync.URL))
+	for _, m := range cfg.Config.Models {
+		secrets = append(secrets, i.getenv(m.KeyName)) // its name may not say that it is one
+	}
 	return app.Setup{
 		Settings: cfg, Load: load, Workspace: dir, Allow: i.allow, Redactor: redact.New(secrets), KeepLog: true,
 		Version: Version, Command: "acode " + strings.Join(os.Args[1:], " "), Supervisor: supervisor, Talks: i.Talks, Deliver: i.drainer, Now: i.Now, Getenv: i.getenv,
