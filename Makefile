@@ -7,7 +7,7 @@ GORELEASER := github.com/goreleaser/goreleaser/v2@v2.16.0
 VERSION := $(shell sed -n 's/^const Version = "\(.*\)"/\1/p' cli/main.go)
 PREFIX ?= /usr/local
 
-.PHONY: build share install uninstall package reproducible stranger demo demo-tools demo-agent demo-sync test test-postgres18 check cross torture e2e-claude e2e-codex mutants bench clean docs
+.PHONY: build share install uninstall package reproducible stranger demo demo-tools demo-agent demo-sync test test-postgres18 check cross torture e2e-claude e2e-codex e2e-ollama mutants bench clean docs
 
 build:
 	@./scripts/compile bin/ ./cmd/acode ./cmd/acode-sync ./cmd/acode-agent
@@ -139,6 +139,13 @@ e2e-claude: build
 e2e-codex: build
 	@./scripts/need npm
 	$(GO) run ./internal/e2e -client codex
+
+# A real server of Ollama and a model of our own making: kill acode in a call and in a reply, and judge
+# the end. It builds the server into bin/e2e, which takes a few minutes, once.
+e2e-ollama: build
+	@./scripts/need g++ /usr/include/nlohmann/json.hpp:nlohmann-json3-dev /usr/include/stb/stb_image.h:libstb-dev
+	@GO="$(GO)" ./scripts/ollama bin/e2e/ollama
+	$(GO) run ./internal/ollama bin bin/e2e/ollama
 
 # Plants mistakes in the code, one at a time, and runs the tests that claim to notice each. Fails
 # when a named one survives, or more than one in ten of the others.

@@ -67,7 +67,7 @@ func Packages() map[string][]string {
 		"provider/script/server": {},
 
 		// Models behind HTTP, and how they are reached and their streams read.
-		"provider/wire":   {"session", "redact"},
+		"provider/wire":      {"session", "redact"},
 		"provider/openai":    {"provider/wire", "session"},
 		"provider/anthropic": {"provider/wire", "session"},
 		"provider/ollama":    {"provider/wire", "session"},
@@ -103,6 +103,7 @@ func Packages() map[string][]string {
 		"internal/faults":   {},
 		"internal/bench":    {"app", "config", "provider/command", "session", "local", "resume", "workspace", "internal/caller", "internal/crash", "internal/disk", "redact", "outbox", "remote", "internal/pgwire"},
 		"internal/drain":    {},
+		"internal/ollama":   {},
 		"internal/e2e":      {"provider/script/server", "internal/caller"},
 		"internal/reqs":     {},
 		"internal/mutants":  {},
