@@ -50,8 +50,9 @@ type site struct {
 
 func run(ctx context.Context, programs, ollama string) error {
 	programs, err := filepath.Abs(programs)
-	dir, err2 := os.MkdirTemp("", "acode-ollama-")
-	if err = errors.Join(err, err2); err != nil {
+	ollama, err2 := filepath.Abs(ollama)
+	dir, err3 := os.MkdirTemp("", "acode-ollama-")
+	if err = errors.Join(err, err2, err3); err != nil {
 		return err
 	}
 	model := script(replies())
