@@ -12,7 +12,7 @@ import (
 )
 
 // Render is the version of the words that this package makes of events.
-const Render = 3
+const Render = 4
 
 // Conversation holds the messages of a prompt step. It begins empty; Add takes its events
 // in their order.
@@ -34,7 +34,8 @@ type Conversation struct {
 	reply *session.Reply
 	done  map[int]bool
 	// index of the result of the first call of reply
-	results  int
+	results int
+	history
 	progress progress
 	// tokens of the last whole reply and all before it, and how many messages these are
 	known   int64
@@ -73,9 +74,15 @@ func (c *Conversation) Add(e session.Event, read func(session.BlobRef) ([]byte, 
 		if err = e.Decode(&d); err == nil && d.Of() == c.Step {
 			err = c.failed(d, &r)
 		}
+	case session.ContextReduced:
+		var d session.ContextReducedData
+		if err = e.Decode(&d); err == nil && d.Of() == c.Step {
+			c.reduced(d)
+		}
 	case session.OperationCompleted:
 		var d session.OperationCompletedData
 		if err = e.Decode(&d); err == nil && d.Of() == c.Step {
+			c.wrote(d.Files)
 			c.result(d.StepID, completed(d, &r), false, true)
 		}
 	case session.OperationFailed:
@@ -118,6 +125,7 @@ func (c *Conversation) answered(d session.ModelAnsweredData, r *reader) error {
 	if d.Usage.Tokens() > 0 {
 		c.known, c.counted = d.Usage.Tokens(), len(c.messages)
 	}
+	c.replied(d.Op, len(c.messages)-1)
 	c.reply, c.done, c.results = &reply, map[int]bool{}, len(c.messages)
 	for _, call := range reply.Calls {
 		c.messages = append(c.messages, session.Message{Role: session.RoleTool, Call: call.ID})
@@ -151,6 +159,7 @@ func (c *Conversation) result(id session.StepID, text string, failed, carriedOut
 	m := &c.messages[c.results+n-1]
 	m.Text, m.Failed, c.done[n] = text, failed, true
 	c.progress.result(c.reply.Calls[n-1], text, carriedOut)
+	c.had(id.Op, c.reply.Calls[n-1], text)
 }
 
 // Version implements engine.Conversation.
@@ -162,7 +171,7 @@ func (c *Conversation) Last() (reply *session.Reply, done map[int]bool) { return
 
 // Request returns the request to the model.
 func (c *Conversation) Request() session.ModelRequest {
-	return session.ModelRequest{System: c.system(), Messages: slices.Clone(c.messages), Tools: c.offers()}
+	return session.ModelRequest{System: c.system(), Messages: slices.Clone(c.messages), Tools: c.offers(), Replies: c.gone + len(c.starts)}
 }
 
 // offers returns the tools that the model may use.
@@ -180,5 +189,5 @@ func (c *Conversation) offers() (out []session.ModelTool) {
 func (c *Conversation) tools() []tool.Tool {
 	return append(slices.DeleteFunc(tool.Work(), func(t tool.Tool) bool {
 		return t.Needs != "" && !slices.Contains(c.Powers, string(t.Needs))
-	}), finish())
+	}), readOutput(), finish())
 }

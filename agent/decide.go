@@ -99,6 +99,9 @@ func (c *Conversation) Work(call session.ModelCall) (session.CallWork, error) {
 	if err != nil {
 		return session.CallWork{}, err
 	}
+	if call.Tool == readOutputName {
+		return c.reads(call, args)
+	}
 	return session.CallWork{Tool: call.Tool, Arguments: args.Canonical(), Step: all[i].Step(args), Reads: all[i].Needs == ""}, nil
 }
 

@@ -134,6 +134,7 @@ func (w *work) prompting(root *workspace.Root) (engine.Prompting, error) {
 		Replies: replies{w.repliesDir(w.writer.Session().ID)}, Unmask: root.Restore,
 		PlanOnly: w.planOnly,
 		Propose:  func(raw []byte) (engine.Proposal, error) { return w.propose(raw, judge) },
+		Context:  w.context,
 		Limits:   w.limits(), Price: w.price,
 		Judge: judge, Always: w.keepRule, MaxDenied: w.Settings.Config.Approvals.MaxDenied,
 		Diff: func(before, after []byte, path string) []string {
@@ -208,6 +209,13 @@ func (w *work) limits() engine.Limits {
 		}
 	}
 	return out
+}
+
+// context returns how many tokens a request to the model of a name may have, so that its
+// answer still has room; 0 if that is not known.
+func (w *work) context(model string) int64 {
+	c := w.Settings.Config.Models[model]
+	return int64(max(0, c.ContextTokens-c.MaxOutputTokens))
 }
 
 // price returns the price of the model of a name.

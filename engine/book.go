@@ -163,6 +163,8 @@ func about(d session.Draft) (id session.StepID, files []session.FileState) {
 		return data.Of(), nil
 	case session.MessageAddedData:
 		return data.Of(), nil
+	case session.ContextReducedData:
+		return data.Of(), nil
 	case session.ModelAskedData:
 		return data.Of(), nil
 	case session.ModelAnsweredData:

@@ -280,6 +280,10 @@ type Conversation interface {
 	// Version is that of the code that makes messages of events.
 	Version() int
 
+	// Reduce returns what is to be left out so that the next request fits into a context of
+	// this many tokens; nil if it fits, or if nothing can be left out. 0 means no limit.
+	Reduce(context int64) *session.ContextReducedData
+
 	// Tokens estimates the tokens of the next request. It begins with the numbers that
 	// the provider gave for the last one.
 	Tokens() int64
@@ -329,6 +333,9 @@ type Prompting struct {
 	Diff func(before, after []byte, path string) []string
 	// Always keeps a rule for later sessions.
 	Always func(rule string) error
+	// Context returns how many tokens a request to a model of this name may have; 0 means
+	// that this is not known.
+	Context func(model string) int64
 	// Limits are those of the session. Price returns the price of a model of this name;
 	// zero if none is configured.
 	Limits Limits

@@ -144,6 +144,10 @@ func (t *talk) reads(ctx context.Context, calls []modelCall) error {
 	var all sync.WaitGroup
 	for i := range calls {
 		t.tell(session.Notice{Kind: session.NoticeStarted, Item: &calls[i].Item})
+		if found := calls[i].work.Found; found != nil {
+			results[i].text = *found
+			continue
+		}
 		all.Go(func() { results[i].text, results[i].files, results[i].err = t.Reads(ctx, calls[i].work) })
 	}
 	all.Wait()

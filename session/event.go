@@ -59,6 +59,8 @@ const (
 	ModelFailed EventType = "ModelFailed"
 	// MessageAdded adds a message to the conversation of a prompt step.
 	MessageAdded EventType = "MessageAdded"
+	// ContextReduced leaves old parts of a conversation out of later requests.
+	ContextReduced EventType = "ContextReduced"
 	// PlanAdopted replaces the plan of a session by one that a model proposed.
 	PlanAdopted EventType = "PlanAdopted"
 )
@@ -68,7 +70,7 @@ var EventTypes = []EventType{
 	SessionCreated, StateChanged, ExecutionAcquired, ChangesAccepted, InputsChanged, PowersGranted, StepStarted, StepCompleted,
 	StepFailedEvent, StepUnknown, OperationStarted, OperationCompleted, OperationFailed, OperationUnknown, OperationsSettled,
 	ChangesHeld, HeldDecided, ApprovalRequested, ApprovalGranted, ApprovalDenied, CheckpointCreated,
-	ModelAsked, ModelAnswered, ModelFailed, MessageAdded, PlanAdopted,
+	ModelAsked, ModelAnswered, ModelFailed, MessageAdded, ContextReduced, PlanAdopted,
 }
 
 // Receipt reports whether events of this type end an attempt and carry a checkpoint
@@ -438,6 +440,18 @@ type ApprovalDeniedData struct {
 	Digest string `json:"digest" redact:"-"`
 	By     string `json:"by"`
 	Reason string `json:"reason,omitempty"`
+}
+
+// ContextReducedData leaves the oldest replies of a conversation out of later requests,
+// or the outputs of their calls. Nothing is deleted.
+type ContextReducedData struct {
+	StepID
+	// Replies is how many of the replies that are still in the requests are meant, from
+	// the oldest.
+	Replies int `json:"replies"`
+	// Summary takes the place of the replies with their results. If it is empty, only
+	// their long outputs are left out.
+	Summary string `json:"summary,omitempty"`
 }
 
 // PlanAdoptedData is the plan of the session from here on. Its first task is the one in

@@ -55,6 +55,8 @@ type ModelRequest struct {
 	System   string      `json:"system"`
 	Messages []Message   `json:"messages"`
 	Tools    []ModelTool `json:"tools"`
+	// Replies counts the whole replies before this request, also those that were left out.
+	Replies int `json:"replies"`
 }
 
 // Reply is a reply of a model.
@@ -123,6 +125,9 @@ type CallWork struct {
 	Step      Step
 	// Reads says that the call changes nothing.
 	Reads bool
+	// Found is the result of a call that reads the conversation itself; nil for any other
+	// call.
+	Found *string
 	// Proposes says that the call proposes a plan, which Arguments are.
 	Proposes bool
 }

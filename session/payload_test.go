@@ -25,7 +25,7 @@ func payloads() map[session.EventType]any {
 		session.ApprovalRequested: &session.ApprovalRequestedData{}, session.ApprovalGranted: &session.ApprovalGrantedData{},
 		session.ApprovalDenied: &session.ApprovalDeniedData{}, session.CheckpointCreated: &session.CheckpointCreatedData{},
 		session.ModelAsked: &session.ModelAskedData{}, session.ModelAnswered: &session.ModelAnsweredData{}, session.ModelFailed: &session.ModelFailedData{},
-		session.MessageAdded: &session.MessageAddedData{}, session.PlanAdopted: &session.PlanAdoptedData{},
+		session.MessageAdded: &session.MessageAddedData{}, session.PlanAdopted: &session.PlanAdoptedData{}, session.ContextReduced: &session.ContextReducedData{},
 	}
 }
 

@@ -233,6 +233,8 @@ func (s *Session) apply(e Event, data any) (Delta, error) {
 		return applyAs(e, data, s.modelFailed)
 	case MessageAdded:
 		return applyAs(e, data, s.messageAdded)
+	case ContextReduced:
+		return applyAs(e, data, s.contextReduced)
 	case PlanAdopted:
 		return applyAs(e, data, s.adopted)
 	case ApprovalRequested:

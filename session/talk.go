@@ -238,6 +238,19 @@ func (s *Session) talking(e Event, id StepID) (*StepState, *Talk, error) {
 	return st, st.Talk, nil
 }
 
+func (s *Session) contextReduced(e Event, d ContextReducedData) (Delta, error) {
+	st, t, err := s.talking(e, d.StepID)
+	if err == nil && (t.Asked != 0 || t.First == 0 || d.Op != "" || d.Replies < 1 || d.Replies >= t.Turn) {
+		err = conflict(e, "%s does not fit into the conversation of %s", e.Type, d.StepID)
+	}
+	if err != nil {
+		return Delta{}, err
+	}
+	t.add(e.Type, d)
+	st.LastSeq = e.Seq
+	return Delta{Steps: []StepID{d.Of()}}, nil
+}
+
 func (s *Session) messageAdded(e Event, d MessageAddedData) (Delta, error) {
 	st, t, err := s.talking(e, d.StepID)
 	if err != nil {

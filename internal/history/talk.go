@@ -77,6 +77,9 @@ func (g *generator) legalTalk(s step) []action {
 		return append(as, cut, cut)
 	}
 	as = append(as, action{"message", func() { g.message(s.id) }})
+	if t.Begun && t.Turn > 1 {
+		often("reduce", func() { g.reduce(s.id) })
+	}
 	if t.Begun && !g.busy(s.id) {
 		often("ask model", func() { g.askModel(s.id) })
 	}
@@ -133,4 +136,10 @@ func (g *generator) cut(id session.StepID) {
 	g.heard(id, session.ModelFailed, d)
 	d.Key = g.requestKey(op)
 	g.add(session.ModelFailed, "acode", d)
+}
+
+func (g *generator) reduce(id session.StepID) {
+	d := session.ContextReducedData{StepID: id, Replies: 1, Summary: rapid.SampledFrom([]string{"", "facts"}).Draw(g.t, "summary")}
+	g.add(session.ContextReduced, "acode", d)
+	g.heard(id, session.ContextReduced, d)
 }

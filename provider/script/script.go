@@ -2,7 +2,7 @@
 // each of them a reply. It needs no network, so it shows and tests how acode works with a
 // model.
 //
-// A request with n whole messages of the model gets line n+1. So the reply to a request
+// A request after n whole replies of the model gets line n+1. So the reply to a request
 // depends on nothing but the request and the file.
 package script
 
@@ -43,7 +43,7 @@ type line struct {
 		Tool      string          `json:"tool"`
 		Arguments json.RawMessage `json:"arguments"`
 	} `json:"calls"`
-	// Usage replaces the numbers that the model gives, which count bytes.
+	// Usage replaces the numbers that the model gives, which count 3 bytes as a token.
 	Usage *session.Usage `json:"usage"`
 	// Pause is how long the model waits between two pieces, in milliseconds.
 	Pause int `json:"pause_ms"`
@@ -151,13 +151,7 @@ func (m Model) reply(r session.ModelRequest) (line, error) {
 	if err != nil {
 		return line{}, err
 	}
-	n := 0
-	for _, msg := range r.Messages {
-		if msg.Role == session.RoleModel && !msg.Cut {
-			n++
-		}
-	}
-	return m.read(lines, n)
+	return m.read(lines, r.Replies)
 }
 
 // read returns a line of the script.
@@ -171,6 +165,9 @@ func (m Model) read(lines [][]byte, n int) (line, error) {
 	}
 	return l, nil
 }
+
+// bytesPerToken is for the usage that a model of a script reports.
+const bytesPerToken = 3
 
 // pieceBytes is the greatest length of a piece.
 const pieceBytes = 24
@@ -196,7 +193,7 @@ func (l line) pieces(r session.ModelRequest) (out []piece) {
 	for _, msg := range r.Messages {
 		got += int64(len(msg.Text))
 	}
-	return append(out, piece{End: &session.Usage{Input: got, Output: sent}})
+	return append(out, piece{End: &session.Usage{Input: got / bytesPerToken, Output: sent / bytesPerToken}})
 }
 
 // parts divides a text into parts of at most pieceBytes, at the ends of characters.

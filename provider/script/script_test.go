@@ -29,6 +29,7 @@ func model(t *testing.T, lines ...string) script.Model {
 }
 
 func after(whole, cut int) (r session.ModelRequest) {
+	r.Replies = whole
 	for range whole {
 		r.Messages = append(r.Messages, session.Message{Role: session.RoleModel})
 	}

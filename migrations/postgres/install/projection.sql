@@ -161,7 +161,7 @@ BEGIN
             PERFORM project_approval(h.session_id, e, c.j);
         ELSIF e.type = 'PlanAdopted' THEN
             UPDATE p_sessions s SET tasks = as_number(c.j ->> 'tasks'), steps = as_number(c.j ->> 'steps') WHERE s.session_id = h.session_id;
-        ELSIF e.type NOT IN ('CheckpointCreated', 'ChangesAccepted', 'InputsChanged', 'PowersGranted', 'ChangesHeld', 'HeldDecided', 'MessageAdded') THEN
+        ELSIF e.type NOT IN ('CheckpointCreated', 'ChangesAccepted', 'InputsChanged', 'PowersGranted', 'ChangesHeld', 'HeldDecided', 'MessageAdded', 'ContextReduced') THEN
             unknown := coalesce(unknown, e.seq);
         END IF;
         IF e.type IN ('StepCompleted', 'StepFailed', 'OperationCompleted', 'OperationFailed', 'ModelAnswered', 'ModelFailed',
