@@ -19,7 +19,7 @@ func TestList(t *testing.T) {
 	told := story()
 	last := len(told.events)
 	want := []session.RemoteSummary{{Summary: session.Summary{ID: told.id, Short: "abc123", State: session.Paused, Reason: session.ReasonUncertain, Task: "Größe 漢字",
-		Workspace: "/moved", Tasks: 1, Steps: 4, Done: 1, Epoch: 1, LastSeq: uint64(last), CreatedUS: told.events[0].TimeUS, UpdatedUS: told.events[last-1].TimeUS},
+		Workspace: "/moved", Tasks: 2, Steps: 4, Done: 1, Epoch: 1, LastSeq: uint64(last), CreatedUS: told.events[0].TimeUS, UpdatedUS: told.events[last-1].TimeUS},
 		Device: device, Host: "laptop", Projected: uint64(last), Forked: true}}
 	if _, err := r.Deliver(t.Context(), told.from(1, last)); err != nil {
 		t.Fatal(err)

@@ -96,6 +96,8 @@ func (c *chain) model() {
 	c.say(session.ModelFailed, session.ModelFailedData{StepID: id, Key: key, Attempt: 1, Code: session.ErrModel, Message: "cut"})
 	id, key = ask(2)
 	c.say(session.ModelAnswered, session.ModelAnsweredData{StepID: id, Key: key, Attempt: 2, Calls: 1})
+	c.say(session.ContextReduced, session.ContextReducedData{StepID: step, Replies: 1, Summary: "facts"})
+	c.say(session.PlanAdopted, session.PlanAdoptedData{StepID: step, Plan: session.BlobRef{Hash: "p"}, Tasks: 2, Steps: 4})
 }
 
 // call appends an operation of the step test. ends has the end of each attempt.
@@ -125,17 +127,17 @@ func TestProject(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := projectAll(t, r, 3); n != 13 {
-		t.Errorf("Project: %d calls of 3 events for 37, want 13", n)
+		t.Errorf("Project: %d calls of 3 events for 39, want 13", n)
 	}
 	views := map[string]string{
-		`SELECT short_id, task, workspace, state, reason, detail, host, pid, tasks, steps, steps_completed, epoch, last_seq, projected_seq, device = '` + device + `' FROM acode_views.sessions`: "abc123|Größe 漢字|/moved|paused|uncertain|look|laptop|42|1|4|1|1|37|37|true",
+		`SELECT short_id, task, workspace, state, reason, detail, host, pid, tasks, steps, steps_completed, epoch, last_seq, projected_seq, device = '` + device + `' FROM acode_views.sessions`: "abc123|Größe 漢字|/moved|paused|uncertain|look|laptop|42|2|4|1|1|39|39|true",
 		`SELECT task, status, steps_begun, steps_completed FROM acode_views.tasks`:                                                                                                               "build|uncertain|2|1",
 		`SELECT step, kind, status, attempt, code, message, ended_at - started_at FROM acode_views.steps ORDER BY step`:                                                                          "lost|run|uncertain|1||killed|00:00:00.000001\ntest|run|completed|2|||00:00:00",
 		`SELECT step, operation, attempt, status, exit, duration_us, stdout_bytes, stderr_bytes, by, code FROM acode_views.tool_calls WHERE operation = 'main' ORDER BY step, attempt`:           "lost|main|1|uncertain||||||\ntest|main|1|failed|2|7|11|0||" + string(session.ErrCommand) + "\ntest|main|2|completed|0|9|3|4|person|",
 		`SELECT seq, task, step, op, why FROM acode_views.checkpoints ORDER BY seq`:                                                                                                              "6|build|test||\n8|build|test||\n15||||risk\n19|build|test|n1|\n21|build|test|n2|\n23|build|test|n3|\n25|build|test|n3|\n34|build|test|m1|\n36|build|test|m1|",
 		`SELECT question, answer, by, reason, answer_seq FROM acode_views.approvals ORDER BY seq`:                                                                                                "go on?|denied|anna|no|10\nnow?|granted|bert||12",
-		`SELECT device = '` + device + `', host, pid, sessions, events FROM acode_views.machines`:                                                                                                "true|laptop|42|1|37",
-		`SELECT count(*), min(happened_at) FROM acode_views.events`:                                                                                                                              "37|2027-01-15T08:00:00.000001+00:00",
+		`SELECT device = '` + device + `', host, pid, sessions, events FROM acode_views.machines`:                                                                                                "true|laptop|42|1|39",
+		`SELECT count(*), min(happened_at) FROM acode_views.events`:                                                                                                                              "39|2027-01-15T08:00:00.000001+00:00",
 		`SELECT task, step, op, tool, label, kind, status, attempt, code, message, settled, start_seq, last_seq, ended_at - started_at FROM acode_views.operations ORDER BY op`:                  "build|test|m1|small||model|completed|2|||false|35|36|00:00:00.000001\nbuild|test|n1|run_command|make n1|run|completed|1|||false|18|19|00:00:00.000001\nbuild|test|n2|run_command|make n2|run|failed|1|" + string(session.ErrCommand) + "|exit 3|true|20|21|00:00:00.000001\nbuild|test|n3|run_command|make n3|run|completed|2|||true|24|25|00:00:00.000001\nbuild|test|n4|run_command|make n4|run|uncertain|1||gone|false|26|27|00:00:00.000001",
 		`SELECT operation, attempt, key LIKE '%/' || operation || ':' || attempt, status, exit, duration_us FROM acode_views.tool_calls WHERE operation <> 'main' ORDER BY operation, attempt`:   "m1|1|true|failed||\nm1|2|true|completed||\nn1|1|true|completed|0|4\nn2|1|true|failed|3|0\nn3|1|true|failed|3|0\nn3|2|true|completed|0|4\nn4|1|true|uncertain||",
 		`SELECT forked_from, forked_seq FROM acode_views.sessions`:                                                                                                                               "01890a5d-ac96-774b-bcce-b302099a8057|7",
