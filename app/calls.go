@@ -66,12 +66,13 @@ type Difference = session.Difference
 // Do carries out a call: intent, effect, receipt. The receipt is durable when Do returns
 // another outcome than CallRuns. It returns CallRuns for a command that outlasts
 // patience; the command continues. The end of ctx ends only the wait. An error means that
-// the call was refused, and that nothing was changed.
+// the call was refused, and that nothing was changed: with an AskedError until a person
+// allows the call, with ErrDenied for good.
 func (c *Calls) Do(ctx context.Context, call Call, patience time.Duration) (CallResult, error) {
 	if err := c.begin(ctx, patience); err != nil {
 		return CallResult{}, err
 	}
-	admitted, it, err := c.admit(ctx, call, patience)
+	admitted, it, err := c.permitted(ctx, call, patience)
 	if err != nil {
 		c.finish()
 		return CallResult{}, err
@@ -79,19 +80,51 @@ func (c *Calls) Do(ctx context.Context, call Call, patience time.Duration) (Call
 	return c.await(ctx, it.ID, c.start(it, admitted.Do), patience)
 }
 
-// admit makes the item of a new call and waits for its turn.
-func (c *Calls) admit(ctx context.Context, call Call, patience time.Duration) (*engine.Admitted, session.Item, error) {
-	it, err := c.item(ctx, call)
+// permitted makes the item of a new call, waits for its turn, and returns it if the
+// powers of the agent or a person allow the call.
+func (c *Calls) permitted(ctx context.Context, call Call, patience time.Duration) (*engine.Admitted, session.Item, error) {
+	judge, err := c.site.judges()
+	if err != nil {
+		return nil, session.Item{}, err
+	}
+	it, verdict, err := c.item(ctx, call, judge)
 	if err != nil {
 		return nil, it, err
 	}
+	admitted, err := c.admit(ctx, it, patience)
+	if err == nil {
+		err = admitted.Permit(ctx, verdict)
+	}
+	return admitted, it, err
+}
+
+// AskedError is the error of a call that a person must allow first. It wraps ErrApproval.
+type AskedError = engine.AskedError
+
+// Question describes for a person the call that waits for a yes.
+func (c *Calls) Question(e *AskedError) session.Gate {
+	return session.CallGateOf(e.Question).Redacted(c.site.Redactor.String)
+}
+
+// Answer records the answer of a person to the question of e. After a yes the same call
+// is carried out once. Only a session that this process executed last has the question.
+func (c *Calls) Answer(ctx context.Context, e *AskedError, a Answer) error {
+	if err := c.begin(ctx, time.Second); err != nil {
+		return err
+	}
+	defer c.finish()
+	return c.present().calls.Answer(ctx, e.Question, a)
+}
+
+// admit waits for the turn of a new call.
+func (c *Calls) admit(ctx context.Context, it session.Item, patience time.Duration) (*engine.Admitted, error) {
 	limited, stop := context.WithTimeout(ctx, patience)
 	defer stop()
 	admitted, err := c.present().calls.Admit(limited, it)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = &session.Error{Code: session.ErrLocked, Message: "another call still changes these files; nothing was changed", Retryable: true}
 	}
-	return admitted, it, err
+	return admitted, err
 }
 
 // present returns the execution of the session; nil before it is acquired.
@@ -108,28 +141,29 @@ func (c *Calls) named() session.ID {
 	return c.id
 }
 
-// item makes the item of a new call.
-func (c *Calls) item(ctx context.Context, call Call) (it session.Item, err error) {
-	step := call.Step
+// item makes the item of a new call, with the verdict about it.
+func (c *Calls) item(ctx context.Context, call Call, judge judge) (it session.Item, v session.Permission, err error) {
+	step, at, rules := call.Step, c.present(), ""
+	at.calls.Look(func(s *session.Session) { rules = s.Rules })
+	v = judge(session.CallsStep(), step, rules)
 	if step.Run != nil {
 		run := *step.Run
-		run.Sandbox = c.site.agent()
+		run.Sandbox = v.Confine
 		step.Run = &run
 	}
 	work, err := json.Marshal(step)
 	if err != nil {
-		return it, &session.Error{Code: session.ErrInternal, Message: "a call cannot be encoded", Cause: err}
+		return it, v, &session.Error{Code: session.ErrInternal, Message: "a call cannot be encoded", Cause: err}
 	}
-	at := c.present()
 	ref, err := at.writer.Stage(ctx, bytes.NewReader(work), int64(len(work)))
 	if err != nil {
-		return it, err
+		return it, v, err
 	}
 	label := c.site.Redactor.String(step.Label())
 	return session.Item{
 		ID: at.calls.Number(), Title: call.Tool, Label: label, Kind: step.Kind, Action: session.ActionExecute, Status: session.Pending, Attempt: 1,
 		Call: &session.Call{Tool: call.Tool, Digest: call.Digest(), Label: label, Work: ref}, Work: &step,
-	}, nil
+	}, v, nil
 }
 
 // start executes a call in the background by do. It ends the call that begin began.

@@ -401,7 +401,9 @@ func (w *work) calls(ctx context.Context, root *workspace.Root, runner *command.
 			StepID: id, Kind: session.KindCalls, Key: session.KeyOf(s.ID, id, 1).String(), Attempt: 1, Digest: w.plan.Tasks[0].Steps[0].Digest(),
 		}})
 	}
-	calls, err := w.engine(root, runner, env).Calls(ctx, ready.Next, open, append(ready.Begin, also...)...)
+	e := w.engine(root, runner, env)
+	e.Diff = w.diff
+	calls, err := e.Calls(ctx, ready.Next, open, append(ready.Begin, also...)...)
 	return calls, open, err
 }
 

@@ -155,7 +155,8 @@ func answer(sess *session.Session, r session.Request, shown session.Gate) ([]ses
 		return nil, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("the question about %s is answered already: %s; nothing was changed", r.Step, sess.Steps[r.Step.Of()].Approval.Answer),
 			Next: session.Do(session.MoveResume, sess.Short)}
 	}
-	if r.Kind == session.RequestDeny && sess.State != session.Paused {
+	ofAgent := r.Step.Op != "" && sess.Steps[r.Step.Of()].Talk == nil
+	if r.Kind == session.RequestDeny && sess.State != session.Paused && !ofAgent {
 		drafts = append(drafts, session.Draft{Type: session.StateChanged, Actor: "user", Data: session.StateChangedData{
 			From: sess.State, To: session.Paused, Reason: session.ReasonApproval, Detail: r.Reason, Code: session.ErrDenied}})
 	}
@@ -311,6 +312,8 @@ func (s *Site) approvals(ctx context.Context, sess *session.Session, p *session.
 				open = &g
 			}
 			notes = append(notes, fmt.Sprintf("%s asks: %s", g.ID, g.Question))
+		case a.Op != "" && st.Talk == nil && (a.Answer == "denied" || !a.Lapsed(sess.Epoch)):
+			notes = append(notes, fmt.Sprintf("%s/%s was %s by %s; the agent is told when it makes the call again", it.ID, a.Op, a.Answer, a.By))
 		case a.Answer == "denied" && a.Op != "":
 			notes = append(notes, fmt.Sprintf("%s/%s was denied by %s; the next resume tells the model", it.ID, a.Op, a.By))
 		case a.Answer == "denied":

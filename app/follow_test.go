@@ -92,7 +92,10 @@ func writer(to io.Writer) func(session.Notice) {
 func setupForTest(dir string) (Setup, error) {
 	environ := map[string]string{"ACODE_HOME": filepath.Join(dir, "state"), "ACODE_KEY_KEYRING": "false", "HOME": dir}
 	getenv := func(name string) string { return environ[name] }
-	load := func(string) (*config.Loaded, error) { return config.Load(config.Sources{Getenv: getenv}) }
+	everything := []byte("approvals: {write: allow, delete: allow, command: allow, network: allow, git: allow}\n")
+	load := func(string) (*config.Loaded, error) {
+		return config.Load(config.Sources{Getenv: getenv, UserFile: "config.yml", UserData: everything})
+	}
 	settings, err := load("")
 	return Setup{Settings: settings, Load: load, Workspace: filepath.Join(dir, "ws"), Redactor: redact.New(nil), Command: "test", Now: time.Now, Getenv: getenv}, err
 }

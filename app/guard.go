@@ -93,8 +93,8 @@ func (s *Site) heldNotes(ctx context.Context, sess *session.Session) (notes []st
 }
 
 // Held returns the held changes that a verdict is about, with their differences to the
-// present files. It returns nil if the verdict is about a question of a plan, which goes
-// first unless the verdict names a call.
+// present files. It returns nil if the verdict is about a question of a plan or of an
+// agent, which goes first unless the verdict names a call.
 func (s *Site) Held(ctx context.Context, v Verdict) (*Held, error) {
 	id, err := s.waiting(ctx, v.Ref)
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *Site) Held(ctx context.Context, v Verdict) (*Held, error) {
 		return nil, err
 	}
 	p, err := s.store.Plan(ctx, sess)
-	if err != nil || p.Agent == nil && v.Step == "" && asksQuestion(sess) {
+	if err != nil || v.Step == "" && asksQuestion(sess) {
 		return nil, err
 	}
 	all, err := s.holds(ctx, sess)
@@ -118,7 +118,7 @@ func (s *Site) Held(ctx context.Context, v Verdict) (*Held, error) {
 	switch {
 	case len(all) == 1:
 		return &all[0], s.showHeld(ctx, &all[0])
-	case len(all) == 0 && p.Agent == nil:
+	case len(all) == 0 && (p.Agent == nil || sess.Steps[session.CallsStep()].Approval != nil):
 		return nil, nil
 	case len(all) == 0:
 		return nil, &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("no held changes of session %s wait for a person; nothing was changed", sess.Short), Next: session.Do(session.MoveStatus, sess.Short)}

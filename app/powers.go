@@ -78,9 +78,13 @@ func (s *Setup) keepRule(rule string) error {
 	return nil
 }
 
-// judges returns the judge of the calls of models. Commands that run without a sandbox
-// are never allowed only because they seem to read.
-func (s *Setup) judges() (func(session.StepID, session.Step, string) session.Permission, error) {
+// judge says whether the call that does some work in a step is allowed. rules are those
+// of the session, one a line.
+type judge = func(of session.StepID, work session.Step, rules string) session.Permission
+
+// judges returns the judge of the calls of models and agents. Commands that run without a
+// sandbox are never allowed only because they seem to read.
+func (s *Setup) judges() (judge, error) {
 	powers, err := s.powers()
 	if err != nil {
 		return nil, err

@@ -137,11 +137,14 @@ func (w *work) prompting(root *workspace.Root) (engine.Prompting, error) {
 		Context:  w.context,
 		Limits:   w.limits(), Price: w.price,
 		Judge: judge, Always: w.keepRule, MaxDenied: w.Settings.Config.Approvals.MaxDenied,
-		Diff: func(before, after []byte, path string) []string {
-			diff := workspace.Diff(w.Redactor.Bytes(before), w.Redactor.Bytes(after), path)
-			return strings.Split(strings.TrimRight(diff, "\n"), "\n")
-		},
+		Diff: w.diff,
 	}, err
+}
+
+// diff describes for a person how a file would change.
+func (w *work) diff(before, after []byte, path string) []string {
+	diff := workspace.Diff(w.Redactor.Bytes(before), w.Redactor.Bytes(after), path)
+	return strings.Split(strings.TrimRight(diff, "\n"), "\n")
 }
 
 // repliesDir has the replies that models are sending.

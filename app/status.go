@@ -91,6 +91,8 @@ func (s *Site) status(ctx context.Context, row Row, sess *session.Session, p *se
 	case s.notForked(ctx, id) != nil: // a resume would be refused; Delivery has the next step
 	case len(held) > 0 && (p.Agent != nil || !v.Running && !asksQuestion(sess)):
 		v.Next = session.Then("to see the held changes and decide", session.MoveApprove, sess.Short)
+	case p.Agent != nil && asksQuestion(sess):
+		v.Next = next.Ask(session.MoveApprove, sess)
 	case p.Agent != nil: // its agent continues it
 	case !v.Running:
 		v.Next = nextHint(sess, p, next)

@@ -131,6 +131,8 @@ func (i *Invocation) decidedText(d app.Decision) string {
 			text += i.Spell(session.Then(", and has not answered yet; see", session.MoveStatus, short))
 		}
 		return text
+	case d.Kind != session.RequestCancel && d.Session.Calls > 0:
+		text += "; the agent is told when it makes the call again"
 	case d.Kind != session.RequestCancel:
 		text += i.Spell(session.Then("; continue with", session.MoveResume, short))
 	case d.Ended == 0:

@@ -29,8 +29,16 @@ func Run(ctx context.Context, args []string, commands func(*Invocation) []*cobra
 func (i *Invocation) Dir() string { return i.dir }
 
 // Setup returns the setup for commands that need no workspace. They keep no log.
-func (i *Invocation) Setup() (app.Setup, error) {
-	setup, err := i.setupIn("", nil)
+func (i *Invocation) Setup() (app.Setup, error) { return i.SetupAllowing(nil) }
+
+// SetupAllowing is Setup for a process that allows classes of calls, as --allow names
+// them.
+func (i *Invocation) SetupAllowing(names []string) (app.Setup, error) {
+	flags := map[string]string{}
+	if err := allowed(names, flags); err != nil {
+		return app.Setup{}, err
+	}
+	setup, err := i.setupIn("", flags)
 	setup.KeepLog = false
 	return setup, err
 }

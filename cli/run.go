@@ -90,14 +90,14 @@ func parallelFits(n int) error {
 	return &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("--max-parallel=%d: must be from 1 to %d; nothing was changed", n, session.MostParallel)}
 }
 
-// powerNames are the classes of calls that --allow takes. files stands for write and
+// PowerNames are the classes of calls that --allow takes. files stands for write and
 // delete, and commands for command.
-const powerNames = "write|delete|files|command|commands|network|git"
+const PowerNames = "write|delete|files|command|commands|network|git"
 
 // defineAllow adds --allow to cmd.
 func defineAllow(cmd *cobra.Command, allow *[]string) {
-	cmd.Flags().StringSliceVar(allow, "allow", nil, "what models may do without a question while this process runs: `"+powerNames+"`, separated by commas; this is recorded")
-	completeValues(cmd, "allow", powerNames)
+	cmd.Flags().StringSliceVar(allow, "allow", nil, "what models may do without a question while this process runs: `"+PowerNames+"`, separated by commas; this is recorded")
+	completeValues(cmd, "allow", PowerNames)
 }
 
 // allowed adds the settings of --allow to flags.
@@ -105,8 +105,8 @@ func allowed(names []string, flags map[string]string) error {
 	for _, name := range names {
 		classes := []string{strings.TrimSuffix(name, "s")}
 		switch {
-		case !slices.Contains(strings.Split(powerNames, "|"), name):
-			return &session.Error{Code: session.ErrUsage, Message: "--allow=" + name + ": must be one of " + strings.ReplaceAll(powerNames, "|", ", ") + "; nothing was changed"}
+		case !slices.Contains(strings.Split(PowerNames, "|"), name):
+			return &session.Error{Code: session.ErrUsage, Message: "--allow=" + name + ": must be one of " + strings.ReplaceAll(PowerNames, "|", ", ") + "; nothing was changed"}
 		case name == "files":
 			classes = []string{"write", "delete"}
 		}

@@ -25,6 +25,9 @@ func (e *Engine) key(it *session.Item, attempt int) string {
 // (E1, E3).
 func (b *branch) begin(ctx context.Context, it *session.Item, d session.StepStartedData) error {
 	d.StepID, d.Kind, d.Call, d.Attempt, d.Key = it.ID, it.Kind, it.Call, it.Attempt, b.key(it, it.Attempt)
+	if it.Call != nil {
+		d.Approval, b.approved = b.approved.digest, approved{}
+	}
 	if err := b.commit(ctx, session.Draft{Type: it.ID.Event(session.StepStarted), Data: d}); err != nil {
 		return err
 	}

@@ -312,10 +312,10 @@ func (k *book) show(n session.Notice) {
 
 // answer turns a request of another process into an event. It drops a request that no
 // longer fits.
-func (k *book) answer(ctx context.Context, r session.Request, question string) (denied bool, err error) {
+func (k *book) answer(ctx context.Context, r session.Request, again session.ApprovalRequestedData) (denied bool, err error) {
 	k.turn.Lock()
 	defer k.turn.Unlock()
-	d := k.e.Journal.Session().Answered(r, k.e.epoch, session.ApprovalRequestedData{Question: question})
+	d := k.e.Journal.Session().Answered(r, k.e.epoch, again)
 	if _, err = k.e.Journal.AppendAnswering(ctx, r.ID, d...); err == nil {
 		k.follow(d)
 	}

@@ -23,6 +23,8 @@ type branch struct {
 	spent []string
 	// keys of replies whose files are removed once the receipt is durable
 	received []string
+	// the yes that the next intent of a call uses
+	approved approved
 	// call of a model that is carried out; nil for none
 	calling *session.Item
 	// jobs whose last receipt is pending
@@ -134,7 +136,7 @@ func (b *branch) answer(ctx context.Context, r session.Request) error {
 			return err
 		}
 	}
-	denied, err := b.book.answer(ctx, r, question)
+	denied, err := b.book.answer(ctx, r, session.ApprovalRequestedData{Question: question})
 	if denied {
 		b.crew.refuse(r.Step)
 	}

@@ -77,7 +77,10 @@ func (a *Admitted) Do(ctx context.Context) error {
 		b.book.fresh(it.ID)
 	}
 	b.current = it.ID
-	err := b.Files.InPlace()
+	err := b.usable()
+	if err == nil {
+		err = b.Files.InPlace()
+	}
 	if err == nil {
 		err = b.step(ctx, &it)
 	}

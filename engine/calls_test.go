@@ -131,6 +131,9 @@ func (w *world) connect() agent {
 		Journal: w, Blobs: w, Files: files, Commands: supervisor{w}, Plan: w.plan, Redact: redact, Masked: masked,
 		Log: slog.New(slog.DiscardHandler), Notify: func(session.Notice) {}, Captured: func(string, string) {},
 	}
+	e.Diff = func(before, after []byte, path string) []string {
+		return []string{path + ": " + string(before) + " → " + string(after)}
+	}
 	begin := ready.Begin
 	if at := session.CallsStep(); w.sess.Status(at) == session.Pending {
 		begin = append(begin, session.Draft{Type: session.StepStarted, Data: session.StepStartedData{StepID: at, Kind: session.KindCalls, Key: session.KeyOf(w.sess.ID, at, 1).String(), Attempt: 1}})

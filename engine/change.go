@@ -52,6 +52,9 @@ func (b *branch) change(ctx context.Context, it *session.Item, step *session.Ste
 		if err := b.Files.CheckProtected(ctx, key); err != nil {
 			return err
 		}
+		if err := b.approved.fits(ts); err != nil {
+			return err
+		}
 	}
 	if err := b.keep(ctx, ts); err != nil {
 		return err

@@ -127,11 +127,15 @@ func (b *branch) request(ctx context.Context, it *session.Item, r *session.Run) 
 
 // box returns the sandbox of r. Without one, Mode is empty.
 func (b *branch) box(r *session.Run) (Box, error) {
-	how := cmp.Or(r.Sandbox, b.Engine.Sandbox, session.Unconfined)
+	how := b.confinement(r)
 	if how == session.Unconfined {
 		return Box{Environ: b.Environ}, nil
 	}
 	return b.Confine(how)
+}
+
+func (b *branch) confinement(r *session.Run) session.Confinement {
+	return cmp.Or(r.Sandbox, b.Engine.Sandbox, session.Unconfined)
 }
 
 // outcome turns the record of an ended command into a receipt or a question.

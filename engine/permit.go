@@ -2,13 +2,8 @@ package engine
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
-	"slices"
-	"strings"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -31,6 +26,7 @@ func (t *talk) permitted(ctx context.Context, c *modelCall) error {
 		if c.Call.Work, err = t.stage(ctx, raw); err != nil {
 			return err
 		}
+		defer func() { t.approved = approved{} }()
 		return t.changes(ctx, c.Item)
 	}
 	t.refuse(c.ID, session.MessageDenied, t.conv.Denial(c.verdict.Ask, answer.Reason))
@@ -50,17 +46,19 @@ func (t *talk) deniedAgain(id session.StepID) error {
 // exactly the work that was shown. If that changes before the answer, the person is asked
 // again. The events of the answer are pending.
 func (t *talk) decided(ctx context.Context, c *modelCall, work []byte) (Answer, error) {
+	wants := func() (question, error) { return t.wants(ctx, &c.Item, c.verdict, work, "The model", c.ID.String()) }
 	for {
-		question, err := t.wants(ctx, c, work)
+		q, err := wants()
 		if err != nil {
 			return Answer{}, err
 		}
-		answer, err := t.answer(ctx, c, question)
+		answer, err := t.answer(ctx, c, q.ApprovalRequestedData)
 		if err != nil || !answer.Granted {
 			return answer, err
 		}
-		again, err := t.wants(ctx, c, work)
-		if err != nil || again.Digest == question.Digest {
+		again, err := wants()
+		if err != nil || again.Digest == q.Digest {
+			t.approved = again.approved()
 			return answer, err
 		}
 	}
@@ -87,7 +85,7 @@ func (t *talk) answer(ctx context.Context, c *modelCall, question session.Approv
 		return answer, t.unanswered(c.ID, err)
 	}
 	if _, known := t.elsewhere(c.ID, question.Digest); !known {
-		t.pending = append(t.pending, t.said(c.ID, question.Digest, answer))
+		t.pending = append(t.pending, t.decision(c.ID, question.Digest, answer))
 	}
 	to := session.Executing
 	if t.p.Plans && !answer.Granted {
@@ -103,100 +101,9 @@ func (t *talk) answer(ctx context.Context, c *modelCall, question session.Approv
 	return answer, t.Always(c.verdict.Offer)
 }
 
-func (t *talk) said(id session.StepID, digest string, a Answer) session.Draft {
+func (b *branch) decision(id session.StepID, digest string, a Answer) session.Draft {
 	if a.Granted {
-		return t.grant(id, digest, a)
+		return b.grant(id, digest, a)
 	}
 	return session.Draft{Type: session.ApprovalDenied, Actor: "user", Data: session.ApprovalDeniedData{StepID: id, Digest: digest, By: a.By, Reason: a.Reason}}
-}
-
-// wants returns the question about a call. Its digest binds the call, its work, the names
-// of the environment, and the content of the files before and after.
-func (t *talk) wants(ctx context.Context, c *modelCall, work []byte) (q session.ApprovalRequestedData, err error) {
-	q = session.ApprovalRequestedData{StepID: c.ID, Question: "The model asks to use " + c.Call.Tool, Offer: c.verdict.Offer}
-	if c.verdict.Reason != "" {
-		q.Question += " (" + c.verdict.Class + ": " + c.verdict.Reason + ")"
-	}
-	var bound []byte
-	if run := c.Work.Run; run != nil {
-		q.Detail, bound, err = t.wantsRun(ctx, c, run)
-	} else {
-		q.Detail, bound, err = t.wantsFiles(ctx, c)
-	}
-	h := sha256.New()
-	for _, part := range [][]byte{[]byte(c.ID.String()), work, bound} {
-		_, _ = fmt.Fprintf(h, "%d %s\n", len(part), part) // a hash never fails to write
-	}
-	q.Digest = hex.EncodeToString(h.Sum(nil))
-	return q, err
-}
-
-// wantsRun describes a command, and returns the names of its environment.
-func (t *talk) wantsRun(ctx context.Context, c *modelCall, run *session.Run) (lines []string, bound []byte, err error) {
-	req, err := t.request(ctx, &c.Item, run)
-	if err != nil {
-		return nil, nil, err
-	}
-	dir := run.Dir
-	if dir == "" {
-		dir = "the workspace"
-	}
-	lines = append(c.Work.Does(), "in "+dir+", "+confinedText(run.Sandbox))
-	names := make([]string, len(req.Env))
-	for i, v := range req.Env {
-		names[i], _, _ = strings.Cut(v, "=")
-	}
-	slices.Sort(names)
-	bound, err = json.Marshal(names)
-	return lines, bound, err
-}
-
-func confinedText(how session.Confinement) string {
-	switch how {
-	case session.Unconfined:
-		return "with all your rights"
-	case session.ConfinedOnline:
-		return "in a sandbox with the network"
-	}
-	return "in a sandbox without a network"
-}
-
-// mostShown is the greatest length of a file whose change is shown.
-const mostShown = 256 << 10
-
-// wantsFiles describes the changes of files as differences, and returns their hashes
-// before and after.
-func (t *talk) wantsFiles(ctx context.Context, c *modelCall) (lines []string, bound []byte, err error) {
-	key := t.key(&c.Item, 1)
-	all, err := t.Files.Prepare(ctx, key, c.Work.Changes)
-	if err != nil {
-		return nil, nil, fileFailure(err)
-	}
-	defer t.Files.Discard(key)
-	if err := t.Files.CheckProtected(ctx, key); err != nil {
-		return nil, nil, fileFailure(err)
-	}
-	lines = c.Work.Does()
-	for _, tr := range all {
-		before, berr := t.image(tr.Path, tr.Pre)
-		after, aerr := t.image(tr.Path, tr.Post)
-		if berr == nil && aerr == nil {
-			lines = append(lines, t.Diff(before, after, tr.Path)...)
-		}
-	}
-	bound, err = json.Marshal(all)
-	return lines, bound, err
-}
-
-// image returns content that Prepare found or computed. A file that is too large to show
-// has none.
-func (t *talk) image(path string, i session.Image) ([]byte, error) {
-	if i.Hash == "" || i.Size > mostShown {
-		return nil, nil
-	}
-	r, err := t.Files.Image(path, i.Hash)
-	if err != nil {
-		return nil, err
-	}
-	return io.ReadAll(r)
 }

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -20,12 +21,12 @@ type answer struct {
 }
 
 // call implements service.
-func (c *calls) call(_ context.Context, r *sdk.CallToolRequest, used tool.Tool) (*sdk.CallToolResult, func(), error) {
+func (c *calls) call(ctx context.Context, r *sdk.CallToolRequest, used tool.Tool) (*sdk.CallToolResult, func(), error) {
 	t, err := c.talk(r)
 	if err != nil {
 		return nil, nil, err
 	}
-	a, err := t.carryOut(r, used)
+	a, err := t.carryOut(ctx, r, used)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -38,21 +39,22 @@ func (c *calls) call(_ context.Context, r *sdk.CallToolRequest, used tool.Tool) 
 	return reply(a.result, isError(a.Outcome)), written, nil
 }
 
-// carryOut carries a call out.
-func (t *talk) carryOut(r *sdk.CallToolRequest, used tool.Tool) (answer, error) {
+// carryOut carries a call out. ctx ends with the request.
+func (t *talk) carryOut(ctx context.Context, r *sdk.CallToolRequest, used tool.Tool) (answer, error) {
 	args, err := used.Check(r.Params.Arguments, t.workspace)
 	if err != nil {
 		return answer{}, err
 	}
 	if used.Changes() {
-		return t.change(used, args, metaText(r.Params.Meta, MetaCall))
+		return t.change(ctx, r, used, args)
 	}
 	return t.read(used, args)
 }
 
 // change carries out a call that changes something, or does what the rule about owed
 // calls says instead.
-func (t *talk) change(used tool.Tool, args tool.Arguments, name string) (answer, error) {
+func (t *talk) change(ctx context.Context, r *sdk.CallToolRequest, used tool.Tool, args tool.Arguments) (answer, error) {
+	name := metaText(r.Params.Meta, MetaCall)
 	call := app.Call{Tool: used.Name, Arguments: args.Canonical(), Step: used.Step(args)}
 	v, f, err := t.decide(Request{Tool: call.Tool, Digest: call.Digest(), Name: name, Fresh: args.Yes(tool.Fresh)})
 	if err != nil {
@@ -69,7 +71,7 @@ func (t *talk) change(used tool.Tool, args tool.Arguments, name string) (answer,
 		t.land(name, f, v.Op, nil)
 		return t.wait(v.Op, true)
 	}
-	a, err := t.run(call)
+	a, err := t.run(ctx, r.Session, call)
 	t.land(name, f, a.Op, err)
 	if err != nil {
 		return answer{}, err
@@ -77,7 +79,8 @@ func (t *talk) change(used tool.Tool, args tool.Arguments, name string) (answer,
 	return t.give(a, false)
 }
 
-func (t *talk) run(call app.Call) (app.CallResult, error) {
+// run carries a new call out. It asks the person at the client where it may.
+func (t *talk) run(ctx context.Context, client *sdk.ServerSession, call app.Call) (app.CallResult, error) {
 	for i, c := range call.Step.Changes {
 		full, err := t.Restore(t.ctx, c)
 		if err != nil {
@@ -85,7 +88,11 @@ func (t *talk) run(call app.Call) (app.CallResult, error) {
 		}
 		call.Step.Changes[i] = full
 	}
-	return t.Do(t.ctx, call, t.options.Patience)
+	a, err := t.Do(t.ctx, call, t.options.Patience)
+	if asked := (*app.AskedError)(nil); t.options.Elicits && elicits(client) && errors.As(err, &asked) {
+		return t.ask(ctx, client, call)
+	}
+	return a, err
 }
 
 // same answers a call as the one with its name.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +20,8 @@ import (
 type Conversation interface {
 	Session(ctx context.Context) (id session.ID, short string)
 	Owed(ctx context.Context) ([]app.CallResult, error)
+	Question(asked *app.AskedError) session.Gate
+	Answer(ctx context.Context, asked *app.AskedError, a app.Answer) error
 	Do(ctx context.Context, call app.Call, patience time.Duration) (app.CallResult, error)
 	Wait(ctx context.Context, op session.StepID, patience time.Duration) (app.CallResult, error)
 	Stop(ctx context.Context, op session.StepID) (app.CallResult, error)
@@ -43,11 +46,10 @@ const (
 // Options configure a server of files and commands.
 type Options struct {
 	Connection
-	// Files and Commands allow changes of files, and commands. Without them the server
-	// only reads.
-	Files, Commands bool
-	// Network lets commands use the network.
-	Network bool
+	// Allowed names the classes of calls that no one is asked about, for the instructions.
+	Allowed []string
+	// Elicits lets the server ask for a yes through the client.
+	Elicits bool
 	// Sandbox is the confinement of commands, and SandboxMode how it is done; both are for
 	// the instructions.
 	Sandbox     session.Confinement
@@ -110,9 +112,8 @@ func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 
 func (*calls) tools() []tool.Tool { return tools() }
 
-func (c *calls) allows(p tool.Power) bool {
-	return p == "" || p == tool.Files && c.options.Files || p == tool.Commands && c.options.Commands
-}
+// allows implements service. The conversation judges each call.
+func (*calls) allows(tool.Power) bool { return true }
 
 func (c *calls) words() words { return words{c.Spell, hints()} }
 
@@ -124,20 +125,11 @@ func (c *calls) instructions() string {
 		"- A result that begins with STILL RUNNING has a handle. Use wait_command, command_output or stop_command with it; do not start the command again.\n" +
 		"- OUTCOME UNKNOWN means that the call may have had its effect. Look before you repeat it.\n" +
 		"- Secrets in files and outputs are masked with asterisks. Send a mask as it stands, and acode puts the secret back."
-	if c.options.Commands {
-		text += "\n- " + c.options.confined()
+	text += "\n- " + c.options.confined()
+	if len(c.options.Allowed) > 0 {
+		text += "\n- A person allowed this server: " + strings.Join(c.options.Allowed, ", ") + "."
 	}
-	if !c.options.Files || !c.options.Commands {
-		text += "\n- This server does not allow everything: "
-		switch {
-		case !c.options.Files && !c.options.Commands:
-			text += "it only reads."
-		case !c.options.Files:
-			text += "files can be changed by commands only."
-		default:
-			text += "it runs no commands."
-		}
-	}
+	text += "\n- A call that needs the yes of a person is denied, and nothing is changed. The hint has the command that the person can type. Tell the person, and make the same call again after the yes. Do not try the same in another way."
 	return text
 }
 
@@ -145,6 +137,9 @@ func (c *calls) instructions() string {
 func (o *Options) confined() string {
 	if o.Sandbox == session.Unconfined {
 		return "Commands run without a sandbox."
+	}
+	if o.SandboxMode == "" {
+		return "Commands cannot run: this system has no sandbox."
 	}
 	text := "Commands run in a sandbox. They can write in the workspace, in $HOME and in $TMPDIR only; $HOME is a private directory. They can read system directories and toolchains. "
 	switch {

@@ -127,10 +127,12 @@ type request struct {
 }
 
 // client returns the name that the client gives itself.
-func (q *request) client() string {
+func (q *request) client() string { return clientName(q.call.Session, q.Mask) }
+
+func clientName(client *sdk.ServerSession, mask func(string) string) string {
 	name := ""
-	if p := q.call.Session.InitializeParams(); p != nil && p.ClientInfo != nil {
-		name = terminal.Clean(q.Mask(tool.Cut(p.ClientInfo.Name, 100)))
+	if p := client.InitializeParams(); p != nil && p.ClientInfo != nil {
+		name = terminal.Clean(mask(tool.Cut(p.ClientInfo.Name, 100)))
 	}
 	return cmp.Or(name, "a client without a name")
 }

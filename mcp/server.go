@@ -172,7 +172,7 @@ func (s *server) find(name string) (tool.Tool, error) {
 		return tool.Tool{}, tool.Usage(fmt.Sprintf("there is no tool %q", tool.Cut(name, 60)), "the tools are "+strings.Join(tool.Names(all), ", "))
 	}
 	if !s.service.allows(all[i].Needs) {
-		return tool.Tool{}, &session.Error{Code: session.ErrDenied, Message: name + " is not allowed on this server; nothing was changed", Next: session.Words(grant(all[i].Needs))}
+		return tool.Tool{}, &session.Error{Code: session.ErrDenied, Message: name + " is not allowed on this server; nothing was changed", Next: session.Words(grant)}
 	}
 	return all[i], nil
 }

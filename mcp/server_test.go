@@ -24,6 +24,9 @@ type house struct {
 	mu      sync.Mutex
 	ops     []*op
 	settled []string
+	// asks is how many calls need a yes from now on.
+	asks    int
+	answers []app.Answer
 	// refusals is how many calls are refused from now on.
 	refusals int
 	// news is closed and made again when something changes.
@@ -117,6 +120,15 @@ func (v visit) Do(ctx context.Context, call app.Call, patience time.Duration) (a
 		v.mu.Unlock()
 		return app.CallResult{}, &session.Error{Code: session.ErrLocked, Message: "another session executes here; nothing was changed", Retryable: true}
 	}
+	if v.asks > 0 {
+		v.asks--
+		v.mu.Unlock()
+		if n := len(v.answers); n > 0 && !v.answers[n-1].Granted {
+			return app.CallResult{}, &session.Error{Code: session.ErrDenied, Message: "a person denied this call; nothing was changed"}
+		}
+		q := session.ApprovalRequestedData{StepID: session.CallID(session.CallsStep(), 1), Question: "The agent asks to use " + call.Tool, Detail: call.Step.Does()}
+		return app.CallResult{}, &app.AskedError{Question: q, Refusal: &session.Error{Code: session.ErrApproval, Message: "a person must allow it; nothing was changed", Next: session.Do(session.MoveApprove, "short")}}
+	}
 	o := &op{call: call, ended: make(chan struct{})}
 	o.result = app.CallResult{Op: session.CallID(session.CallsStep(), len(v.ops)+1), Tool: call.Tool, Digest: call.Digest(), Label: call.Step.Label(), Outcome: app.CallRuns, StartedUS: time.Now().UnixMicro()}
 	v.ops = append(v.ops, o)
@@ -183,6 +195,18 @@ func (v visit) Output(_ context.Context, id session.StepID, from int64, limit in
 	return part, from + int64(len(part)), int64(len(all)), nil
 }
 
+// Question and Answer implement mcp.Conversation.
+func (v visit) Question(e *app.AskedError) session.Gate { return session.CallGateOf(e.Question) }
+
+func (v visit) Answer(_ context.Context, e *app.AskedError, a app.Answer) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.answers = append(v.answers, a); a.Granted {
+		v.asks = 0
+	}
+	return nil
+}
+
 func (v visit) Settle(ops ...session.StepID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -219,7 +243,7 @@ type guest struct {
 // options allow everything in a house.
 func (h *house) options(t *testing.T) mcp.Options {
 	return mcp.Options{
-		Connection: mcp.Connection{Version: "test", Here: t.TempDir(), Now: time.Now}, Files: true, Commands: true, Conversation: "one", Patience: 100 * time.Millisecond, Message: time.Nanosecond,
+		Connection: mcp.Connection{Version: "test", Here: t.TempDir(), Now: time.Now}, Conversation: "one", Patience: 100 * time.Millisecond, Message: time.Nanosecond,
 		Open: func(context.Context, string, session.Agent, bool) (mcp.Conversation, error) { return visit{h}, nil },
 	}
 }
@@ -237,6 +261,16 @@ func connectUnder(ctx context.Context, t *testing.T, o mcp.Options) guest {
 
 func connectAs(ctx context.Context, t *testing.T, o mcp.Options, client string) guest {
 	t.Helper()
+	g := newGuest(ctx, t, o)
+	if err := g.Hello(client, nil); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// newGuest starts a server. Its client has not said hello yet.
+func newGuest(ctx context.Context, t *testing.T, o mcp.Options) guest {
+	t.Helper()
 	in, toServer, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -251,9 +285,6 @@ func connectAs(ctx context.Context, t *testing.T, o mcp.Options, client string) 
 		_, _ = in.Close(), out.Close() // the process would end here
 		g.served <- err
 	}()
-	if err := g.Hello(client, nil); err != nil {
-		t.Fatal(err)
-	}
 	return g
 }
 
@@ -630,57 +661,46 @@ func TestClientDoesNotRead(t *testing.T) {
 	}
 }
 
-// The hints of the tools are true, their schemas refuse unknown fields, and a server
-// without powers lists and serves only what reads.
+// The hints of the tools are true, and their schemas refuse unknown fields.
 func TestTools(t *testing.T) {
 	h := newHouse()
-	o := h.options(t)
-	for _, all := range []bool{true, false} {
-		o.Files, o.Commands = all, all
-		g := connect(t, o)
-		m, err := g.Request("tools/list", map[string]any{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var list struct {
-			Tools []struct {
-				Name        string
-				Description string
-				InputSchema struct {
-					Type                 string
-					AdditionalProperties *bool
-					Properties           map[string]any
-				}
-				Annotations struct{ ReadOnlyHint, DestructiveHint, OpenWorldHint bool }
-			}
-		}
-		if err := json.Unmarshal(m.Result, &list); err != nil {
-			t.Fatal(err)
-		}
-		if want := map[bool]int{true: 13, false: 7}[all]; len(list.Tools) != want {
-			t.Errorf("tools: got %d, want %d", len(list.Tools), want)
-		}
-		changes := []string{"write_file", "edit_file", "delete_file", "move_file", "run_command", "stop_command"}
-		for _, tool := range list.Tools {
-			s, a := tool.InputSchema, tool.Annotations
-			if s.Type != "object" || s.AdditionalProperties == nil || *s.AdditionalProperties || tool.Description == "" {
-				t.Errorf("%s: got schema %+v", tool.Name, s)
-			}
-			if _, fresh := s.Properties["fresh"]; fresh != (slices.Contains(changes, tool.Name) && tool.Name != "stop_command") {
-				t.Errorf("%s: fresh is %v", tool.Name, fresh)
-			}
-			if changing := slices.Contains(changes, tool.Name); a.ReadOnlyHint == changing || a.DestructiveHint != changing || a.OpenWorldHint != (tool.Name == "run_command") {
-				t.Errorf("%s: got hints %+v", tool.Name, a)
-			}
-		}
-		if !all {
-			denied := g.want("denied", "run_command", ls)
-			if denied.Structured.Code != string(session.ErrDenied) || !strings.Contains(denied.Structured.Hint, "--allow commands") {
-				t.Errorf("run_command without the power: got %+v", denied)
-			}
-		}
-		g.kill()
+	g := connect(t, h.options(t))
+	m, err := g.Request("tools/list", map[string]any{})
+	if err != nil {
+		t.Fatal(err)
 	}
+	var list struct {
+		Tools []struct {
+			Name        string
+			Description string
+			InputSchema struct {
+				Type                 string
+				AdditionalProperties *bool
+				Properties           map[string]any
+			}
+			Annotations struct{ ReadOnlyHint, DestructiveHint, OpenWorldHint bool }
+		}
+	}
+	if err := json.Unmarshal(m.Result, &list); err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Tools) != 13 {
+		t.Errorf("tools: got %d, want 13", len(list.Tools))
+	}
+	changes := []string{"write_file", "edit_file", "delete_file", "move_file", "run_command", "stop_command"}
+	for _, tool := range list.Tools {
+		s, a := tool.InputSchema, tool.Annotations
+		if s.Type != "object" || s.AdditionalProperties == nil || *s.AdditionalProperties || tool.Description == "" {
+			t.Errorf("%s: got schema %+v", tool.Name, s)
+		}
+		if _, fresh := s.Properties["fresh"]; fresh != (slices.Contains(changes, tool.Name) && tool.Name != "stop_command") {
+			t.Errorf("%s: fresh is %v", tool.Name, fresh)
+		}
+		if changing := slices.Contains(changes, tool.Name); a.ReadOnlyHint == changing || a.DestructiveHint != changing || a.OpenWorldHint != (tool.Name == "run_command") {
+			t.Errorf("%s: got hints %+v", tool.Name, a)
+		}
+	}
+	g.kill()
 	if len(h.effects()) != 0 {
 		t.Errorf("effects: got %v, want none", h.effects())
 	}

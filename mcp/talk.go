@@ -17,6 +17,9 @@ type talk struct {
 	// ctx ends with the connection.
 	ctx context.Context
 
+	// held while the person at the client is asked about a call
+	asking sync.Mutex
+
 	mu   sync.Mutex
 	owed *Owed
 	// named has the calls with a name, for those who make the same call.

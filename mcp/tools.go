@@ -49,10 +49,5 @@ func operation(handle string) (session.StepID, error) {
 	return id, nil
 }
 
-// grant says how a person allows p.
-func grant(p tool.Power) string {
-	if p == tool.Write {
-		return "a person can start the server with --allow-write"
-	}
-	return "a person can start the server with --allow " + string(p)
-}
+// grant says how a person allows the tools that change something.
+const grant = "a person can start the server with --allow-write"

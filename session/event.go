@@ -313,6 +313,9 @@ type StepStartedData struct {
 	// Guard names the blob with the state of the protected paths before a command. It is
 	// empty if they are not guarded.
 	Guard string `json:"guard,omitempty" redact:"-"`
+	// Approval is the digest of the yes that an operation uses up. It is empty if none was
+	// needed.
+	Approval string `json:"approval,omitempty" redact:"-"`
 	// By says who ordered a further attempt: "check", "policy", "person" or "resume".
 	By string `json:"by,omitempty"`
 	// After is the seq of the StepUnknown of the attempt before. It is 0 if that attempt

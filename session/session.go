@@ -88,8 +88,8 @@ type StepState struct {
 	Talk *Talk
 }
 
-// Approval is the latest question of an approve step, or of a prompt step about a call,
-// and its answer.
+// Approval is the latest question of an approve step, or about a call of a model or of an
+// outside agent, and its answer.
 type Approval struct {
 	Digest string `json:"digest"`
 	// Op names the call, Offer is the rule that a yes may add, and Asked is the seq of the
@@ -103,6 +103,9 @@ type Approval struct {
 	Reason string `json:"reason,omitempty"`
 	For    uint64 `json:"for_epoch,omitempty"`
 }
+
+// Valid reports whether a holds a yes that can be used in an epoch.
+func (a Approval) Valid(epoch uint64) bool { return a.Answer == "granted" && a.For == epoch }
 
 // Lapsed reports whether a holds a yes for an epoch before this one. Such a yes cannot be
 // used any more. A person can give it again after acode asks the question again.
@@ -316,10 +319,11 @@ func (s *Session) started(e Event, d StepStartedData) (Delta, error) {
 		talk = newTalk(st.Talk)
 	}
 	out := changed(d.StepID)
-	if a := s.question(d.StepID); a != nil && a.Answer == "denied" {
-		return Delta{}, conflict(e, "%s was denied and cannot start", d.StepID)
+	used, err := s.usesApproval(e, d)
+	if err != nil {
+		return Delta{}, err
 	}
-	if s.uses(d.StepID) {
+	if used {
 		out.Steps = []StepID{d.Of()}
 	}
 	*st = StepState{
@@ -465,8 +469,11 @@ func (s *Session) requested(e Event, d ApprovalRequestedData) (Delta, error) {
 	if st.Status == StepDone {
 		return Delta{}, conflict(e, "%s asks about %s, which is done", e.Type, d.StepID)
 	}
-	if d.Op != "" && (st.Talk == nil || s.Ops[d.StepID] != nil || !s.nextCall(d.StepID)) {
-		return Delta{}, conflict(e, "%s asks about %s, which is not a next call of a model", e.Type, d.StepID)
+	if d.Op != "" && (s.Ops[d.StepID] != nil || !s.nextCall(d.StepID)) {
+		return Delta{}, conflict(e, "%s asks about %s, which is not a next call", e.Type, d.StepID)
+	}
+	if a := st.Approval; d.Op != "" && st.Talk == nil && a != nil && a.Digest != d.Digest && a.Valid(s.Epoch) {
+		return Delta{}, conflict(e, "%s asks about %s, but the yes to %s is not used yet", e.Type, d.StepID, a.Op)
 	}
 	st.Approval, st.LastSeq = &Approval{Digest: d.Digest}, e.Seq
 	if d.Op != "" {
@@ -489,6 +496,9 @@ func (s *Session) granted(e Event, d ApprovalGrantedData) (Delta, error) {
 			return Delta{}, conflict(e, "the question about %s offers no rule", d.StepID)
 		}
 		s.Rules += st.Approval.Offer + "\n"
+		if st.Talk == nil { // the rule allows the call when the agent makes it again
+			st.Approval = nil
+		}
 	}
 	return Delta{Steps: []StepID{d.Of()}, Scalars: d.Scope != ""}, nil
 }
@@ -500,6 +510,28 @@ func (s *Session) denied(e Event, d ApprovalDeniedData) (Delta, error) {
 	}
 	st.Approval.Answer, st.Approval.By, st.Approval.Reason = "denied", d.By, d.Reason
 	return Delta{Steps: []StepID{d.Of()}}, nil
+}
+
+// usesApproval uses the yes that the intent of a call names, and removes the question
+// about the call. A yes is valid once, in its own epoch. The call of a model is that of
+// the question; an agent makes its call again under another name.
+func (s *Session) usesApproval(e Event, d StepStartedData) (used bool, err error) {
+	a := s.question(d.StepID)
+	if a != nil && a.Answer == "denied" {
+		return false, conflict(e, "%s was denied and cannot start", d.StepID)
+	}
+	if d.Approval == "" {
+		return s.uses(d.StepID), nil
+	}
+	st := s.Steps[d.Of()]
+	if a == nil && st != nil && st.Talk == nil {
+		a = st.Approval
+	}
+	if d.Op == "" || a == nil || a.Op == "" || a.Digest != d.Approval || !a.Valid(s.Epoch) {
+		return false, conflict(e, "%s uses an approval that is not there: %s", d.StepID, d.Approval)
+	}
+	st.Approval = nil
+	return true, nil
 }
 
 // uses removes the question about a call, because its answer is valid once. It reports

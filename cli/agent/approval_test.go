@@ -34,11 +34,17 @@ func accepts() map[string]any {
 // allow lets servers ask through their clients.
 func (p place) allow() {
 	p.t.Helper()
+	p.configure("approvals: {elicitation: allow}\n")
+}
+
+// configure writes the configuration of the user.
+func (p place) configure(text string) {
+	p.t.Helper()
 	dir := filepath.Join(p.ws, "..", "config", "acode")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		p.t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "config.yml"), []byte("approvals: {elicitation: allow}\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "config.yml"), []byte(text), 0o600); err != nil {
 		p.t.Fatal(err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 // control serves the control tools to one client until the end of the input or a signal.
 func (p *program) control(parent context.Context, f serving) error {
 	o := mcp.ControlOptions{Write: f.write, Check: checkPlan}
-	setup, ctx, stop, err := p.connect(parent, &o.Connection)
+	setup, ctx, stop, err := p.connect(parent, &o.Connection, nil)
 	if err != nil {
 		return err
 	}

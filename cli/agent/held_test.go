@@ -51,7 +51,7 @@ func TestHeldChangesAreDecidedByAPerson(t *testing.T) {
 	p.repository()
 	before := p.read(".git/config")
 	c := p.serve("--conversation", "one")
-	got := c.want("done", "run_command", command("git remote add origin https://example.com/x.git; echo work > work.txt"))
+	got := c.want("done", "run_command", command("git config remote.origin.url https://example.com/x.git; echo work > work.txt"))
 	if s := got.Structured; len(s.Held) != 1 || s.Held[0].Path != ".git/config" || s.Held[0].Change != "modified" || !strings.Contains(s.Text, "HELD: ") || !strings.Contains(s.Text, "acode approve") {
 		t.Errorf("the answer: got %+v, want the held change and how a person applies it", s)
 	}

@@ -51,17 +51,14 @@ func (p *program) clientCommand(verb string, plan planner, short, long string) *
 	}
 	c.Flags().BoolVar(&write, "write", false, "change the files")
 	if verb == "install" {
-		c.Flags().StringSliceVar(&allow, "allow", allow, "the server may use `files,commands,network`")
+		c.Flags().StringSliceVar(&allow, "allow", allow, "what the agent may do without a question: `"+cli.PowerNames+"`, separated by commas")
 	}
 	return c
 }
 
 // configure shows a plan, and carries it out with write.
 func (p *program) configure(verb string, c install.Client, plan planner, write bool, allow []string) error {
-	if _, err := (serving{allow: allow, sandbox: "on", patience: 1, settle: 1}).options(); err != nil {
-		return err
-	}
-	setup, err := p.Setup()
+	setup, err := p.SetupAllowing(allow)
 	if err != nil {
 		return err
 	}

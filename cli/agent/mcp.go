@@ -5,7 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
-	"strings"
+	"slices"
 	"syscall"
 	"time"
 
@@ -47,12 +47,19 @@ continues, it gets the records of the calls whose answers it lost, and no call h
 effect twice.
 
 The workspace is the directory of -C. Without -C it is the only root of the client, or
-else the current directory. The server only reads, unless --allow or
---allow-write says more.
+else the current directory.
+
+With --tools, acode judges each call by approvals in your configuration. By default the
+agent may read and write files of the workspace, and run commands that only read. It may
+do what --allow names, too. A call that needs your yes is denied, and its answer names the
+"acode approve" command that you can type. After your yes, the agent makes the call again,
+and it is carried out once. With approvals.elicitation: allow, the server also asks
+through the client. Without --tools, the server only reads, unless --allow-write is given.
 
 Commands run in a sandbox: they change files of the workspace only, and cannot read your
-home directory. Without --allow network they reach no network. docs/threats.md says what
-the sandbox promises, and acode doctor what this machine enforces.`,
+home directory. Without --allow network they reach no network, unless you approve it.
+docs/threats.md says what the sandbox promises, and acode doctor what this machine
+enforces.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(cmd); err != nil {
@@ -67,7 +74,7 @@ the sandbox promises, and acode doctor what this machine enforces.`,
 	fl := c.Flags()
 	fl.BoolVar(&f.tools, "tools", false, "serve files and commands")
 	fl.BoolVar(&f.write, "allow-write", false, "without --tools: start, resume and cancel tasks")
-	fl.StringSliceVar(&f.allow, "allow", nil, "with --tools: allow `files,commands,network`")
+	fl.StringSliceVar(&f.allow, "allow", nil, "with --tools: what the agent may do without a question: `"+cli.PowerNames+"`, separated by commas; this is recorded")
 	fl.StringVar(&f.sandbox, "sandbox", "on", "`off` runs commands with all your rights; this is recorded")
 	fl.StringVar(&f.conversation, "conversation", "", "with --tools: the client's own `id` of its conversation (default $"+conversationVariable+")")
 	fl.BoolVar(&f.fresh, "new", false, "with --tools: begin another session")
@@ -101,27 +108,12 @@ func (f serving) check(cmd *cobra.Command) error {
 
 // options checks the flags.
 func (f serving) options() (o mcp.Options, err error) {
-	for _, power := range f.allow {
-		switch strings.TrimSpace(power) {
-		case "files":
-			o.Files = true
-		case "commands":
-			o.Commands = true
-		case "network":
-			o.Network = true
-		default:
-			return o, refused("--allow="+power+" is not known", "use a list of files, commands and network")
-		}
-	}
+	o.Allowed, o.Sandbox = f.allow, session.Confined
 	switch {
-	case o.Network && !o.Commands:
-		return o, refused("--allow=network is only for commands", "add commands to --allow")
 	case f.sandbox == "off":
 		o.Sandbox = session.Unconfined
-	case o.Network:
+	case slices.Contains(f.allow, "network"):
 		o.Sandbox = session.ConfinedOnline
-	default:
-		o.Sandbox = session.Confined
 	}
 	if f.patience <= 0 || f.settle <= 0 {
 		return o, refused("--patience and --settle must be above 0", "leave them out for the defaults")
@@ -143,14 +135,16 @@ func (p *program) serve(parent context.Context, f serving) error {
 	if err != nil {
 		return err
 	}
-	setup, ctx, stop, err := p.connect(parent, &o.Connection)
+	setup, ctx, stop, err := p.connect(parent, &o.Connection, f.allow)
 	if err != nil {
 		return err
 	}
 	defer stop()
 	setup.Supervisor, setup.Agent = supervisor, o.Sandbox
-	if o.Commands && o.Sandbox != session.Unconfined {
-		if o.SandboxMode, err = setup.SandboxMode(); err != nil {
+	o.Elicits = setup.Settings.Config.Approvals.Elicitation
+	if o.Sandbox != session.Unconfined {
+		o.SandboxMode, err = setup.SandboxMode()
+		if err != nil && setup.Settings.Config.Approvals.Command == "allow" {
 			return unconfinable(err)
 		}
 	}
@@ -162,8 +156,8 @@ func (p *program) serve(parent context.Context, f serving) error {
 
 // connect fills c for a client at standard input and output. The context ends with a
 // signal that ends the server.
-func (p *program) connect(parent context.Context, c *mcp.Connection) (setup app.Setup, ctx context.Context, stop func(), err error) {
-	if setup, err = p.Setup(); err != nil {
+func (p *program) connect(parent context.Context, c *mcp.Connection, allow []string) (setup app.Setup, ctx context.Context, stop func(), err error) {
+	if setup, err = p.SetupAllowing(allow); err != nil {
 		return setup, nil, nil, err
 	}
 	setup.KeepLog = true

@@ -68,7 +68,7 @@ func (p place) command(args ...string) *exec.Cmd {
 // serve starts a server that may do everything, and connects to it.
 func (p place) serve(args ...string) client {
 	p.t.Helper()
-	c, err := caller.Start(p.command(append([]string{"mcp", "--tools", "--allow", "files,commands"}, args...)...))
+	c, err := caller.Start(p.command(append([]string{"mcp", "--tools", "--allow", "files,commands,git"}, args...)...))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -358,7 +358,7 @@ func TestReadsAreRecorded(t *testing.T) {
 // Flags that make no sense are refused before anything is read.
 func TestFlagsOfMCP(t *testing.T) {
 	p := newPlace(t)
-	for _, args := range [][]string{{"--allow", "network"}, {"--settle", "0s"}, {"--patience", "-1s"}, {"extra"}} {
+	for _, args := range [][]string{{"--allow", "everything"}, {"--settle", "0s"}, {"--patience", "-1s"}, {"extra"}} {
 		cmd := p.command(append([]string{"mcp", "--tools", "--json"}, args...)...)
 		cmd.Stderr = nil
 		out, err := cmd.Output()

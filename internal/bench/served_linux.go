@@ -66,7 +66,7 @@ func (b *bench) serve(ctx context.Context, dir string) (*caller.Client, error) {
 	if err := os.MkdirAll(workspace, 0o755); err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, b.acode, "mcp", "--tools", "--allow", "files,commands", "--sandbox=off", "--conversation", "bench", "-C", workspace)
+	cmd := exec.CommandContext(ctx, b.acode, "mcp", "--tools", "--allow", "files,commands,git", "--sandbox=off", "--conversation", "bench", "-C", workspace)
 	cmd.Dir, cmd.Stderr = workspace, os.Stderr
 	cmd.Env = []string{"ACODE_HOME=" + filepath.Join(dir, "home"), "ACODE_KEY_KEYRING=false", "HOME=" + dir, "PATH=" + os.Getenv("PATH")}
 	c, err := caller.Start(cmd)

@@ -69,7 +69,10 @@ func newAgent(ctx context.Context, dir string) (a agent, err error) {
 	}
 	environ := map[string]string{"ACODE_HOME": filepath.Join(dir, "home"), "ACODE_KEY_KEYRING": "false", "HOME": dir}
 	getenv := func(name string) string { return environ[name] }
-	load := func(string) (*config.Loaded, error) { return config.Load(config.Sources{Getenv: getenv}) }
+	powers := []byte("approvals: {delete: allow, command: allow, git: allow}\n")
+	load := func(string) (*config.Loaded, error) {
+		return config.Load(config.Sources{Getenv: getenv, UserFile: "config.yml", UserData: powers})
+	}
 	settings, err := load("")
 	if err != nil {
 		return a, err

@@ -85,7 +85,7 @@ func (t *agentTrial) configure(n int) error {
 		cut = 1 + (t.cut+n)%t.longest
 	}
 	c := scripted.Config{
-		Server:    []string{t.acode, "mcp", "--tools", "--allow", "files,commands", "--sandbox=off", "--conversation", "script", "--settle", agentSettle.String(), "--patience", agentPatience.String()}, // without a sandbox, so that only kills decide
+		Server:    []string{t.acode, "mcp", "--tools", "--allow", "files,commands,git", "--sandbox=off", "--conversation", "script", "--settle", agentSettle.String(), "--patience", agentPatience.String()}, // without a sandbox, so that only kills decide
 		Workspace: t.workspace(), Forget: t.forget, Cut: cut, Nth: 1 + n%2, Settle: agentSettle,
 	}
 	raw, err := json.Marshal(c)
