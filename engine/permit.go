@@ -17,7 +17,12 @@ func (t *talk) permitted(ctx context.Context, c *modelCall) error {
 		return err
 	}
 	answer := Answer{Granted: !c.verdict.Deny, Reason: c.verdict.Reason}
-	if c.verdict.Ask {
+	no := t.book.step(c.ID.Of()).Approval
+	byPerson := c.verdict.Ask
+	switch {
+	case no != nil && no.Op == c.ID.Op && no.Answer == "denied": // it stands, also if the call needs no yes now
+		answer, byPerson = Answer{Reason: no.Reason}, true
+	case c.verdict.Ask:
 		if answer, err = t.decided(ctx, c, raw); err != nil {
 			return t.belongs(&c.Item, err)
 		}
@@ -29,7 +34,7 @@ func (t *talk) permitted(ctx context.Context, c *modelCall) error {
 		defer func() { t.approved = approved{} }()
 		return t.changes(ctx, c.Item)
 	}
-	t.refuse(c.ID, session.MessageDenied, t.conv.Denial(c.verdict.Ask, answer.Reason))
+	t.refuse(c.ID, session.MessageDenied, t.conv.Denial(byPerson, answer.Reason))
 	return t.deniedAgain(c.ID)
 }
 

@@ -122,6 +122,23 @@ func TestPermitElsewhere(t *testing.T) {
 	}
 }
 
+// The no of a person to a call stands if the next process needs no yes for such calls.
+func TestPermitDeniedStaysDenied(t *testing.T) {
+	w := newPrompted(t, session.Prompt{}, runsTwice, isDone)
+	w.judge = asksAbout("first")
+	wantResult(t, w.deciding().must(), session.AwaitingApproval, session.ReasonApproval, session.ErrApproval)
+	asked := payload[session.ApprovalRequestedData](w.world, session.ApprovalRequested)
+	for _, d := range w.sess.Answered(session.Request{Kind: session.RequestDeny, Step: asked.StepID, Digest: asked.Digest, By: "ann", Reason: "no"}, w.sess.Epoch+1, asked) {
+		w.add(d)
+	}
+	w.judge = func(session.Step, string) session.Permission { return session.Permission{Confine: session.Unconfined} }
+	wantResult(t, w.deciding().must(), session.Completed, "", "")
+	if d := cmp.Diff([]string{"second"}, w.ledger); d != "" || !strings.Contains(w.told()[0], "DENIED by the user: no.") {
+		t.Errorf("told %q; ledger (-want +got):\n%s", w.told(), d)
+	}
+	w.lawful()
+}
+
 // A yes is for the work that was shown. If a file changes before the answer, the person
 // is asked again.
 func TestPermitBindsFiles(t *testing.T) {
