@@ -40,6 +40,10 @@ type Person interface {
 	// view returns a description of one such file.
 	Changed(ctx context.Context, from Origin, changed []session.ChangedFile, view func(session.ChangedFile) []string) (bool, error)
 
+	// Trust asks whether models may get the files of the workspace. It returns ErrApproval
+	// if no person can be asked.
+	Trust(ctx context.Context, t Trust) (Answer, error)
+
 	// InProgress asks how to handle foreign content under a step.
 	InProgress(ctx context.Context, id session.StepID, foreign []session.FileState) (Strategy, error)
 
@@ -123,6 +127,11 @@ func (NoPerson) Changed(context.Context, Origin, []session.ChangedFile, func(ses
 // InProgress implements Person: the configuration decides.
 func (NoPerson) InProgress(context.Context, session.StepID, []session.FileState) (Strategy, error) {
 	return "", nil
+}
+
+// Trust implements Person.
+func (NoPerson) Trust(context.Context, Trust) (Answer, error) {
+	return Answer{}, session.ErrApproval
 }
 
 // OtherModel implements Person.

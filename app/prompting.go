@@ -137,7 +137,7 @@ func (w *work) prompting(root *workspace.Root) (engine.Prompting, error) {
 		Context:  w.context,
 		Limits:   w.limits(), Price: w.price,
 		Judge: judge, Always: w.keepRule, MaxDenied: w.Settings.Config.Approvals.MaxDenied,
-		Diff: w.diff,
+		Diff: w.diff, Trusted: w.trusted,
 	}, err
 }
 

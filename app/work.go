@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/acode-dev/acode/engine"
@@ -128,6 +129,8 @@ type work struct {
 	restUS int64
 	// names this process in the locks; zero to ask when they are taken
 	self lock.Holder
+	// used once the person knows that the files of the workspace are not trusted
+	mistrust sync.Once
 }
 
 // Start makes a session of a plan and executes it. The caller must first call Learn for
@@ -457,6 +460,9 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 	}
 	if Asks(w.plan, w.writer.Session()) {
 		ready.Begin = append(ready.Begin, w.granted()...)
+		if err := w.askTrust(ctx); err != nil {
+			return session.Result{}, err
+		}
 	}
 	result, err := e.Execute(ctx, ready.Next, ready.Begin...)
 	if err != nil || w.writer.Session().Plan == before {

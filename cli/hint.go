@@ -44,6 +44,7 @@ func moves() map[session.Move]move {
 		session.MoveListResumable:  {Command: "ls --resumable --all"},
 		session.MoveVerify:         {Command: "verify"},
 		session.MoveUnlock:         {Command: "session unlock"},
+		session.MoveTrust:          {Command: "trust"},
 		session.MoveCancel:         {Command: "cancel", About: "ID"},
 		session.MoveCancelCommand:  {Command: "cancel --command", About: "ID"},
 		session.MoveShareWorkspace: {Rest: "--share-workspace"},
@@ -90,6 +91,8 @@ func (i *Invocation) typed(h session.Hint) string {
 		rest = strings.Replace(rest, "DIR", quoted(h.Path, "DIR"), 1)
 	case session.MoveApprove, session.MoveLogs:
 		rest = strings.Trim(h.Step.String(), "/")
+	case session.MoveTrust:
+		rest = quoted(h.Path, "")
 	case session.MoveGiveValue:
 		rest = strings.Replace(rest, "STEP", h.Step.String(), 1)
 	}

@@ -166,7 +166,7 @@ func (i *Invocation) root() *cobra.Command {
 	list := i.listCommand()
 	list.Use = "ls"
 	root.AddCommand(i.initCommand(), i.runCommand(), i.resumeCommand(), i.statusCommand(), i.followCommand(), i.logsCommand(), list, i.historyCommand(), i.cancelCommand(), i.sessionCommand(),
-		i.approveCommand(), i.denyCommand(), i.checkCommand(), i.verifyCommand(), i.configCommand(), i.schemaCommand(),
+		i.approveCommand(), i.denyCommand(), i.trustCommand(), i.checkCommand(), i.verifyCommand(), i.configCommand(), i.schemaCommand(),
 		i.exitCodesCommand(), i.doctorCommand(), i.versionCommand(), i.superviseCommand(), i.terminalCommand())
 	root.AddCommand(i.otherCommands()...)
 	return root

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -325,6 +326,20 @@ func (p person) OtherModel(ctx context.Context, text string) (bool, error) {
 		return p.printer.Choose(in, []string{"[C]ontinue with this model", "[A]bort"})
 	})
 	return chosen == "c", err
+}
+
+// Trust implements app.Person.
+func (p person) Trust(ctx context.Context, t app.Trust) (app.Answer, error) {
+	p.printer.Tell([]string{"", t.Names() + " of this workspace would tell the model how to work here. No one trusts it as it is."})
+	for {
+		chosen, err := p.choose(ctx, session.ErrApproval, "[Y]es, trust it", "[N]o: the model does not get it", "[S]how it")
+		if err != nil || chosen != "s" {
+			return app.Answer{Granted: chosen == "y", By: whoAmI()}, err
+		}
+		for _, f := range t.Files {
+			p.printer.Tell(append([]string{"", f.Path + ":"}, strings.Split(strings.TrimSuffix(f.Text, "\n"), "\n")...))
+		}
+	}
 }
 
 // InProgress implements app.Person.

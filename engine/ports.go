@@ -300,6 +300,9 @@ type Conversation interface {
 	Resumed(changed []session.Difference, cut bool) string
 	More() string
 	BrokenOff() string
+
+	// Rules returns the message with the trusted files of the workspace.
+	Rules(files []session.TrustedFile) string
 }
 
 // Proposal is a valid plan of a model.
@@ -343,6 +346,9 @@ type Prompting struct {
 	// MaxDenied is how many calls may be denied before the session pauses; 0 means no
 	// limit.
 	MaxDenied int
+	// Trusted returns the files of the workspace that a person trusts now. It is called
+	// when a prompt step begins, and may be nil.
+	Trusted func(context.Context) []session.TrustedFile
 	// Changed are the files that changed since the session stopped. Lines are a unified
 	// diff, or empty if there is none.
 	Changed []session.Difference

@@ -91,6 +91,7 @@ func (t *talk) takeUp(ctx context.Context) (reply *session.Reply, done map[int]b
 		}
 		text, err := t.text(ctx)
 		t.note(session.MessagePrompt, text)
+		t.noteRules(ctx)
 		return nil, nil, err
 	}
 	if err := t.beginAt(ctx, head.First-1); err != nil {
@@ -110,6 +111,16 @@ func (t *talk) takeUp(ctx context.Context) (reply *session.Reply, done map[int]b
 	}
 	t.note(session.MessageResumed, t.conv.Resumed(t.Changed, head.Asked != 0))
 	return reply, done, err
+}
+
+// noteRules adds the files of the workspace that a person trusts, if there are any.
+func (t *talk) noteRules(ctx context.Context) {
+	if t.Trusted == nil {
+		return
+	}
+	if files := t.Trusted(ctx); len(files) > 0 {
+		t.note(session.MessageRules, t.conv.Rules(files))
+	}
 }
 
 // text returns the prompt with its values filled in. Secrets stay out of it.

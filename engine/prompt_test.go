@@ -304,3 +304,49 @@ func TestPromptAfterErrors(t *testing.T) {
 		}
 	}
 }
+
+// rules counts the recorded messages with the files of the workspace.
+func (w *prompted) rules() (n int) {
+	for _, e := range w.events {
+		var d session.MessageAddedData
+		if e.Type == session.MessageAdded && e.Decode(&d) == nil && d.Kind == session.MessageRules {
+			n++
+		}
+	}
+	return n
+}
+
+// A prompt begins with the files of the workspace that a person trusts then. They are
+// recorded once, whenever the process is killed: a resume neither repeats nor removes
+// them, also if the person does not trust them any more.
+func TestPromptBeginsWithRules(t *testing.T) {
+	end := func(k int, trusted ...session.TrustedFile) *prompted {
+		w := newPrompted(t, session.Prompt{}, runsTwice, isDone)
+		w.crashAt, w.happened = k, true
+		for w.sess.State != session.Completed {
+			p := w.process()
+			p.prompting.Trusted = func(context.Context) []session.TrustedFile { return trusted }
+			if _, _, err := p.run(); err != nil {
+				t.Fatal(err)
+			}
+			w.lawful()
+			if w.rules() > 0 {
+				trusted = nil
+			}
+		}
+		return w
+	}
+	if w := end(0); w.rules() > 0 || len(w.asked[0].Messages) != 1 {
+		t.Errorf("nothing is trusted: the model got %+v", w.asked[0].Messages)
+	}
+	rules := session.TrustedFile{Path: "AGENTS.md", Hash: "h", Text: "be good"}
+	calls := end(0, rules).calls
+	for k := range calls + 1 {
+		w := end(k, rules)
+		for _, r := range w.asked {
+			if len(r.Messages) < 2 || r.Messages[0].Text != "Do it" || !strings.Contains(r.Messages[1].Text, "\nbe good\n") || w.rules() != 1 {
+				t.Fatalf("killed at call %d: %d times recorded; the request has %+v", k, w.rules(), r.Messages)
+			}
+		}
+	}
+}

@@ -54,6 +54,7 @@ const (
 	MoveVerify Move = "verify"
 	// show which processes hold the locks
 	MoveUnlock Move = "unlock"
+	MoveTrust  Move = "trust"
 	// cancel the session
 	MoveCancel Move = "cancel"
 	// end the running command of the session

@@ -131,3 +131,11 @@ type CallWork struct {
 	// Proposes says that the call proposes a plan, which Arguments are.
 	Proposes bool
 }
+
+// TrustedFile is a file of a workspace that a person trusts to say how to work there.
+type TrustedFile struct {
+	Path string
+	// Hash is the SHA-256 of Text in hex.
+	Hash string
+	Text string
+}

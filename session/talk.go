@@ -184,6 +184,8 @@ type MessageAddedData struct {
 const (
 	// the task of the step
 	MessagePrompt = "prompt"
+	// the files of the workspace that a person trusts
+	MessageRules = "rules"
 	// what happened while no process executed the session
 	MessageResumed = "resumed"
 	// a person allows more turns

@@ -36,6 +36,8 @@ func Packages() map[string][]string {
 		"workspace":        {"session", "redact", "subtree"},
 		"provider/command": {"session", "redact", "subtree", "process", "sandbox"},
 		"migrations":       {},
+		// the files of a workspace that a person trusts
+		"trust": {"session", "subtree"},
 
 		// Packages that serve the command line.
 		"plan":   {"session", "strictyaml", "shell"},
@@ -46,7 +48,7 @@ func Packages() map[string][]string {
 		// app wires use cases to adapters for every door. It does not import outbox and
 		// remote: programs that link app then start quickly, without PostgreSQL's driver
 		// and metrics.
-		"app": {"session", "redact", "shell", "config", "engine", "resume", "local", "lock", "workspace", "provider/command", "sandbox", "policy"},
+		"app": {"session", "redact", "shell", "config", "engine", "resume", "local", "lock", "workspace", "provider/command", "sandbox", "policy", "trust"},
 
 		// Doors, and the package that writes their answers, import neither use cases nor
 		// adapters.

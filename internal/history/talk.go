@@ -92,7 +92,7 @@ func (g *generator) legalTalk(s step) []action {
 }
 
 func (g *generator) message(id session.StepID) {
-	kind := rapid.SampledFrom([]string{session.MessagePrompt, session.MessageResumed, session.MessageMore}).Draw(g.t, "message")
+	kind := rapid.SampledFrom([]string{session.MessagePrompt, session.MessageRules, session.MessageResumed, session.MessageMore}).Draw(g.t, "message")
 	d := session.MessageAddedData{StepID: id, Kind: kind, Text: "drawn"}
 	g.add(session.MessageAdded, "acode", d)
 	g.heard(id, session.MessageAdded, d)
