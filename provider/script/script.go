@@ -3,7 +3,8 @@
 // model.
 //
 // A request after n whole replies of the model gets line n+1. So the reply to a request
-// depends on nothing but the request and the file.
+// depends on nothing but the request and the file. Lines with "for" are counted only in
+// conversations whose first message contains that text.
 package script
 
 import (
@@ -37,6 +38,8 @@ type Model struct {
 
 // line is a reply of the script.
 type line struct {
+	// For selects conversations by a text in their first message; empty for all.
+	For   string `json:"for"`
 	Text  string `json:"text"`
 	Calls []struct {
 		ID        string          `json:"id"`
@@ -151,7 +154,25 @@ func (m Model) reply(r session.ModelRequest) (line, error) {
 	if err != nil {
 		return line{}, err
 	}
-	return m.read(lines, r.Replies)
+	first := ""
+	if len(r.Messages) > 0 {
+		first = r.Messages[0].Text
+	}
+	return m.read(linesFor(lines, first), r.Replies)
+}
+
+// linesFor returns the lines for conversations with this first message. It keeps lines
+// that are not valid, which read refuses.
+func linesFor(lines [][]byte, first string) (out [][]byte) {
+	for _, raw := range lines {
+		var l struct {
+			For string `json:"for"`
+		}
+		if json.Unmarshal(raw, &l) != nil || strings.Contains(first, l.For) {
+			out = append(out, raw)
+		}
+	}
+	return out
 }
 
 // read returns a line of the script.

@@ -64,6 +64,31 @@ func TestReplyIsAFunctionOfTheRequest(t *testing.T) {
 	}
 }
 
+// A line with "for" belongs to the conversations whose first message has that text.
+func TestLinesForAConversation(t *testing.T) {
+	m := model(t, `{"for":"plan","text":"a plan"}`, `{"for":"work","text":"work 1"}`, `{"text":"for all"}`, `{"for":"work","text":"work 2"}`)
+	for _, c := range []struct {
+		first, want string
+		whole       int
+	}{{"please plan", "a plan", 0}, {"please plan", "for all", 1}, {"work", "work 1", 0}, {"work", "for all", 1}, {"work", "work 2", 2}, {"", "for all", 0}} {
+		r := session.ModelRequest{Messages: append([]session.Message{{Role: session.RoleUser, Text: c.first}}, after(c.whole, 1).Messages...)}
+		var raw bytes.Buffer
+		if err := m.Ask(t.Context(), r, &raw); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := m.Reply(raw.Bytes()); err != nil || got.Text != c.want {
+			t.Errorf("reply %d to %q: got %q, %v, want %q", c.whole+1, c.first, got.Text, err, c.want)
+		}
+		talk := server.Conversation{Messages: []server.Message{{Text: c.first}}}
+		for range c.whole {
+			talk.Messages = append(talk.Messages, server.Message{Own: true, Calls: []server.Call{{}}})
+		}
+		if got := m.Serve(talk); got.Text != c.want {
+			t.Errorf("served reply %d to %q: got %q, want %q", c.whole+1, c.first, got.Text, c.want)
+		}
+	}
+}
+
 // A reply that is cut at any byte is not whole, and its text is a prefix.
 func TestCutReply(t *testing.T) {
 	m := model(t, `{"text":"in more than one piece","calls":[{"id":"a","tool":"run_command","arguments":{"command":"ls"}}]}`)

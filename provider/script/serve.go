@@ -18,6 +18,9 @@ func (m Model) Serve(c server.Conversation) server.Reply {
 	if err != nil {
 		return refused(err)
 	}
+	if len(c.Messages) > 0 {
+		lines = linesFor(lines, c.Messages[0].Text)
+	}
 	n := 0
 	for _, msg := range c.Messages {
 		if !msg.Own {
