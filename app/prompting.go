@@ -132,10 +132,11 @@ func (w *work) prompting(root *workspace.Root) (engine.Prompting, error) {
 			return reads(ctx, root, work)
 		},
 		Replies: replies{w.repliesDir(w.writer.Session().ID)}, Unmask: root.Restore,
-		PlanOnly: w.planOnly,
-		Propose:  func(raw []byte) (engine.Proposal, error) { return w.propose(raw, judge) },
-		Context:  w.context,
-		Limits:   w.limits(), Price: w.price,
+		PlanOnly:        w.planOnly,
+		Propose:         func(raw []byte) (engine.Proposal, error) { return w.propose(raw, judge) },
+		CheckpointEvery: w.Settings.Config.Checkpoint.EveryCalls, CheckpointBefore: w.Settings.Config.Checkpoint.Classes(),
+		Context: w.context,
+		Limits:  w.limits(), Price: w.price,
 		Judge: judge, Always: w.keepRule, MaxDenied: w.Settings.Config.Approvals.MaxDenied,
 		Diff: w.diff, Trusted: w.trusted,
 	}, err

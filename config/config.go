@@ -34,6 +34,8 @@ type Config struct {
 	Sync      Sync
 	Approvals Approvals
 	Limits    Limits
+	// Checkpoint configures the checkpoints beside those of the receipts.
+	Checkpoint Checkpoint
 	// Sandbox is on or off.
 	Sandbox string
 	// Models holds the models by name.
@@ -135,6 +137,25 @@ type Limits struct {
 	Cost int64
 	// Time limits one run or resume.
 	Time time.Duration
+}
+
+// Checkpoint says when the calls of models make further checkpoints.
+type Checkpoint struct {
+	// EveryCalls is a number of calls; 0 means none.
+	EveryCalls int
+	// Before is none, a class of calls, or all.
+	Before string
+}
+
+// Classes returns the classes of calls before which a checkpoint is written.
+func (c Checkpoint) Classes() []string {
+	switch c.Before {
+	case none:
+		return nil
+	case "all":
+		return []string{"delete", "network", "git"}
+	}
+	return []string{c.Before}
 }
 
 // Sync configures the delivery of sessions to a server.

@@ -56,9 +56,10 @@ func TestDefaults(t *testing.T) {
 		Store:  config.Store{Home: "/state/acode"}, Log: config.Log{Dir: "/state/acode/log", Level: "info", MaxBytes: 10 << 20, Keep: 5},
 		Workspace: config.Workspace{Allow: []string{}}, Command: config.Command{MaxOutputBytes: 16 << 20},
 		Terminal: config.Terminal{Color: "auto"}, Key: config.Key{Keyring: true}, Sandbox: "off", MaxParallel: 1,
-		Sync:      config.Sync{LateAfter: time.Minute, OnParked: "wait", Listen: "127.0.0.1:9464"},
-		Approvals: config.Approvals{Write: "allow", Delete: "ask", Command: "ask", Network: "ask", Git: "ask", Plan: "always", MaxDenied: 5},
-		Limits:    config.Limits{Turns: 200, Tokens: 2_000_000, Tasks: 50, Time: time.Hour},
+		Sync:       config.Sync{LateAfter: time.Minute, OnParked: "wait", Listen: "127.0.0.1:9464"},
+		Approvals:  config.Approvals{Write: "allow", Delete: "ask", Command: "ask", Network: "ask", Git: "ask", Plan: "always", MaxDenied: 5},
+		Checkpoint: config.Checkpoint{EveryCalls: 10, Before: "none"},
+		Limits:     config.Limits{Turns: 200, Tokens: 2_000_000, Tasks: 50, Time: time.Hour},
 	}
 	if diff := cmp.Diff(want, l.Config); diff != "" {
 		t.Errorf("Load of nothing (-want +got):\n%s", diff)
@@ -107,6 +108,7 @@ sync:
   output: full
   listen: unix:/run/acode.sock
 approvals: {elicitation: allow, write: ask, delete: deny, command: allow, network: deny, git: allow, plan: never, max_denied: 9}
+checkpoint: {every_calls: 5, before: all}
 limits: {turns: 7, tasks: 3, tokens: none, cost: 2.50, time: 5m}
 sandbox: off
 max_parallel: 3
@@ -116,9 +118,10 @@ max_parallel: 3
 		Store:  config.Store{Home: "/home/me/store"}, Log: config.Log{Dir: "/log", Level: "warn", MaxBytes: 2 << 20},
 		Lock: config.Lock{Wait: time.Minute}, Workspace: config.Workspace{Allow: []string{"/a", "/home/me"}, Share: true},
 		Command: config.Command{MaxOutputBytes: 5000}, Terminal: config.Terminal{Color: "never"}, Sandbox: "off", MaxParallel: 3,
-		Sync:      config.Sync{URL: "postgres://me:hunter22@db/acode", AllowPlaintext: true, LateAfter: 5 * time.Minute, OnParked: "continue", WholeOutputs: true, Listen: "unix:/run/acode.sock"},
-		Approvals: config.Approvals{Elicitation: true, Write: "ask", Delete: "deny", Command: "allow", Network: "deny", Git: "allow", Plan: "never", MaxDenied: 9},
-		Limits:    config.Limits{Turns: 7, Tasks: 3, Cost: 2_500_000, Time: 5 * time.Minute},
+		Sync:       config.Sync{URL: "postgres://me:hunter22@db/acode", AllowPlaintext: true, LateAfter: 5 * time.Minute, OnParked: "continue", WholeOutputs: true, Listen: "unix:/run/acode.sock"},
+		Approvals:  config.Approvals{Elicitation: true, Write: "ask", Delete: "deny", Command: "allow", Network: "deny", Git: "allow", Plan: "never", MaxDenied: 9},
+		Checkpoint: config.Checkpoint{EveryCalls: 5, Before: "all"},
+		Limits:     config.Limits{Turns: 7, Tasks: 3, Cost: 2_500_000, Time: 5 * time.Minute},
 	}
 	if diff := cmp.Diff(want, l.Config); diff != "" {
 		t.Errorf("Load (-want +got):\n%s", diff)

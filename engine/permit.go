@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -28,6 +29,9 @@ func (t *talk) permitted(ctx context.Context, c *modelCall) error {
 		}
 	}
 	if answer.Granted {
+		if slices.Contains(t.CheckpointBefore, c.verdict.Class) {
+			t.checkpoint("before a call of the class " + c.verdict.Class)
+		}
 		if c.Call.Work, err = t.stage(ctx, raw); err != nil {
 			return err
 		}
@@ -36,6 +40,34 @@ func (t *talk) permitted(ctx context.Context, c *modelCall) error {
 	}
 	t.refuse(c.ID, session.MessageDenied, t.conv.Denial(byPerson, answer.Reason))
 	return t.deniedAgain(c.ID)
+}
+
+// checkpoint queues a checkpoint beside those of the receipts.
+func (t *talk) checkpoint(why string) {
+	t.pending = append(t.pending, session.Draft{Type: session.CheckpointCreated, Data: session.CheckpointCreatedData{Why: why}})
+}
+
+// ended counts a call whose receipt is pending, and queues a checkpoint after every
+// CheckpointEvery of them.
+func (t *talk) ended(id session.StepID) {
+	if !t.hasReceipt(id) {
+		return
+	}
+	if t.calls++; t.CheckpointEvery > 0 && t.calls%t.CheckpointEvery == 0 {
+		t.checkpoint(fmt.Sprintf("%d calls", t.calls))
+	}
+}
+
+func (t *talk) hasReceipt(id session.StepID) bool {
+	return slices.ContainsFunc(t.pending, func(d session.Draft) bool {
+		switch data := d.Data.(type) {
+		case session.StepCompletedData:
+			return data.StepID == id
+		case session.StepFailedData:
+			return data.StepID == id
+		}
+		return false
+	})
 }
 
 // deniedAgain counts a denial. It returns the stop of the session after too many.

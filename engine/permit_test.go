@@ -202,3 +202,53 @@ func TestPermitAfterEachKill(t *testing.T) {
 		}
 	}
 }
+
+// Every few calls, and before calls of some classes, there is a further checkpoint. It is
+// in one commit with the receipt or the intent, so that kills lose and repeat none.
+func TestFurtherCheckpoints(t *testing.T) {
+	reads := `{"calls": [{"id": "1", "tool": "read_file", "arguments": {"path": "a"}}, {"id": "2", "tool": "read_file", "arguments": {"path": "b"}}, {"id": "3", "tool": "run_command", "arguments": {"command": "ledger third"}}]}`
+	build := func() *prompted {
+		w := newPrompted(t, session.Prompt{}, reads, runsTwice, isDone)
+		w.files["a"], w.files["b"] = "one", "two"
+		w.judge = func(work session.Step, _ string) session.Permission {
+			p := session.Permission{Confine: session.Unconfined, Class: "command"}
+			if strings.Contains(work.Run.Shell, "second") {
+				p.Class = "network"
+			}
+			return p
+		}
+		return w
+	}
+	start := func(w *prompted) *process {
+		p := w.process()
+		p.prompting.CheckpointEvery, p.prompting.CheckpointBefore = 2, []string{"network"}
+		return p
+	}
+	reasons := func(w *prompted) (all []string) {
+		for _, e := range w.events {
+			var d session.CheckpointCreatedData
+			if e.Type == session.CheckpointCreated && e.Decode(&d) == nil {
+				all = append(all, d.Why)
+			}
+		}
+		return all
+	}
+	want := []string{"2 calls", "4 calls", "before a call of the class network"}
+	calm := build()
+	wantResult(t, start(calm).must(), session.Completed, "", "")
+	if d := cmp.Diff(want, reasons(calm)); d != "" {
+		t.Fatalf("checkpoints (-want +got):\n%s", d)
+	}
+	for k := 1; k <= calm.calls; k++ {
+		w := build()
+		w.crashAt, w.happened = k, true
+		for runs := 0; w.sess.State != session.Completed; runs++ {
+			if _, _, err := start(w).run(); err != nil || runs > 2 {
+				t.Fatalf("killed at call %d: %v", k, err)
+			}
+		}
+		if d := cmp.Diff(want, reasons(w)); d != "" {
+			t.Errorf("killed at call %d: checkpoints (-want +got):\n%s", k, d)
+		}
+	}
+}

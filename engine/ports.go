@@ -343,6 +343,11 @@ type Prompting struct {
 	// zero if none is configured.
 	Limits Limits
 	Price  func(model string) Price
+	// CheckpointEvery is after how many calls of a conversation a checkpoint is written, and
+	// CheckpointBefore has the classes of calls before which one is written. Each receipt
+	// has a checkpoint anyway.
+	CheckpointEvery  int
+	CheckpointBefore []string
 	// MaxDenied is how many calls may be denied before the session pauses; 0 means no
 	// limit.
 	MaxDenied int

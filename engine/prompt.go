@@ -25,6 +25,8 @@ type talk struct {
 	hash session.Hash
 	// how many requests in succession were repeated in this process
 	tries int
+	// how many calls have a receipt
+	calls int
 	// how many proposals of a plan were not valid in this process
 	invalid int
 	// how many calls were denied in this process
@@ -85,6 +87,7 @@ func (t *talk) note(kind, text string) {
 // have to be carried out.
 func (t *talk) takeUp(ctx context.Context) (reply *session.Reply, done map[int]bool, err error) {
 	head := t.head()
+	t.calls = head.Ended
 	if head.First == 0 {
 		if err := t.beginAt(ctx, t.book.step(t.it.ID).StartSeq); err != nil {
 			return nil, nil, err

@@ -155,6 +155,7 @@ func (t *talk) reads(ctx context.Context, calls []modelCall) error {
 		if err := t.wasRead(ctx, &calls[i].Item, results[i]); err != nil {
 			return err
 		}
+		t.ended(calls[i].ID)
 	}
 	return nil
 }
@@ -205,6 +206,7 @@ func (t *talk) changes(ctx context.Context, it session.Item) error {
 	if err = t.belongs(&it, err); err != nil {
 		return err
 	}
+	t.ended(it.ID)
 	t.current, t.calling, t.overUS = t.it.ID, nil, 0
 	return nil
 }

@@ -74,6 +74,8 @@ type Talk struct {
 	Calls int `json:"calls,omitempty"`
 	// First is the seq of the first event that the next request needs.
 	First uint64 `json:"first"`
+	// Ended counts the calls that have a receipt.
+	Ended int `json:"ended,omitempty"`
 	// Requests counts all requests to the model, also those that were cut off.
 	Requests int `json:"requests,omitempty"`
 	// Base is the number of requests that the present allowance of the step does not
@@ -363,6 +365,9 @@ func (s *Session) heard(e Event, id StepID, delta *Delta, data any) {
 		return
 	}
 	st.Talk.add(e.Type, data)
+	if e.Type.Receipt() {
+		st.Talk.Ended++
+	}
 	delta.Steps = append(delta.Steps, id.Of())
 }
 
@@ -372,5 +377,5 @@ func newTalk(before *Talk) *Talk {
 	if before == nil {
 		return &Talk{}
 	}
-	return &Talk{Turn: before.Turn, Requests: before.Requests, Base: before.Requests, Usage: before.Usage}
+	return &Talk{Turn: before.Turn, Ended: before.Ended, Requests: before.Requests, Base: before.Requests, Usage: before.Usage}
 }

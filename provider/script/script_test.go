@@ -71,7 +71,7 @@ func TestLinesForAConversation(t *testing.T) {
 		first, want string
 		whole       int
 	}{{"please plan", "a plan", 0}, {"please plan", "for all", 1}, {"work", "work 1", 0}, {"work", "for all", 1}, {"work", "work 2", 2}, {"", "for all", 0}} {
-		r := session.ModelRequest{Messages: append([]session.Message{{Role: session.RoleUser, Text: c.first}}, after(c.whole, 1).Messages...)}
+		r := session.ModelRequest{Messages: append([]session.Message{{Role: session.RoleUser, Text: c.first}}, after(c.whole, 1).Messages...), Replies: c.whole}
 		var raw bytes.Buffer
 		if err := m.Ask(t.Context(), r, &raw); err != nil {
 			t.Fatal(err)
