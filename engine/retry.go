@@ -12,7 +12,7 @@ import (
 
 // How often a request is repeated in one process, and how long acode waits in between.
 const (
-	mostRetries  = 5
+	mostRetries  = 4
 	firstDelay   = time.Second
 	longestDelay = 2 * time.Minute
 )
