@@ -14,6 +14,9 @@ import (
 type Calls struct {
 	e *Engine
 
+	// held while a question or an answer is compared with the last one and recorded
+	asking sync.Mutex
+
 	// guards the fields below
 	mu sync.Mutex
 	// greatest number of a call

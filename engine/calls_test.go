@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -146,8 +147,12 @@ func (w *world) connect() agent {
 
 // item is a new call that does the work of a step.
 func (a agent) item(step session.Step) session.Item {
+	work, err := json.Marshal(step)
+	if err != nil {
+		a.w.t.Fatalf("%v", err)
+	}
 	return session.Item{ID: a.Number(), Kind: step.Kind, Action: session.ActionExecute, Status: session.Pending, Attempt: 1,
-		Call: &session.Call{Tool: "tool", Digest: hash(step.Label())}, Work: &step}
+		Call: &session.Call{Tool: "tool", Digest: hash(string(work))}, Work: &step}
 }
 
 // do carries out a call and checks its status.

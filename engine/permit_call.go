@@ -49,10 +49,13 @@ func (a *Admitted) permit(ctx context.Context, v session.Permission) error {
 		return err
 	}
 	q, err := b.wants(ctx, &a.it, v, work, "The agent", a.it.Call.Tool)
-	if err == nil {
-		err = a.c.hear(ctx, b)
-	}
 	if err != nil {
+		return err
+	}
+	q.Call = a.it.Call.Digest
+	a.c.asking.Lock()
+	defer a.c.asking.Unlock()
+	if err := a.c.hear(ctx, b); err != nil {
 		return err
 	}
 	last := b.book.step(a.it.ID.Of()).Approval
@@ -66,7 +69,7 @@ func (a *Admitted) permit(ctx context.Context, v session.Permission) error {
 	case last.Digest == q.Digest && last.Answer == "":
 		q.Op = last.Op
 		return b.waitsFor(q)
-	case last.Valid(b.epoch):
+	case last.Call != q.Call && last.Valid(b.epoch):
 		return anotherFirst(last.Op)
 	}
 	if err := b.commit(ctx, session.Draft{Type: session.ApprovalRequested, Data: q.ApprovalRequestedData}); err != nil {
@@ -140,10 +143,12 @@ func (b *branch) lastQuestion(ctx context.Context) (q session.ApprovalRequestedD
 func (c *Calls) Answer(ctx context.Context, q session.ApprovalRequestedData, a Answer) error {
 	b := c.join()
 	defer c.leave(b)
+	c.asking.Lock()
+	defer c.asking.Unlock()
 	last := b.book.step(q.Of()).Approval
 	var drafts []session.Draft
 	switch {
-	case last != nil && last.Digest != q.Digest && last.Valid(b.epoch):
+	case last != nil && last.Call != q.Call && last.Valid(b.epoch):
 		return anotherFirst(last.Op)
 	case last == nil || last.Digest != q.Digest:
 		drafts = append(drafts, session.Draft{Type: session.ApprovalRequested, Data: q})

@@ -226,20 +226,32 @@ func TestAgentYesForTheSession(t *testing.T) {
 	a.asked(command("call", "ledger other"))
 }
 
-// A yes to a change of a file is for the difference that was shown.
+// A yes to a change of a file is for the difference that was shown. With another content
+// the same call is another question, which replaces the yes.
 func TestAgentYesBindsFiles(t *testing.T) {
 	w := newAgentWorld(t)
 	w.files["a"] = "old"
 	step := write("call", "a", "new")
 	w.decideElsewhere(session.RequestApprove, w.connect().asked(step))
 	w.files["a"] = "changed meanwhile"
-	a := w.connect()
-	if _, err := a.try(step, asks); !errors.Is(err, session.ErrApproval) || w.files["a"] != "changed meanwhile" {
-		t.Errorf("got %v, a is %q", err, w.files["a"])
+	asked := w.connect().asked(step)
+	if w.files["a"] != "changed meanwhile" || !strings.Contains(strings.Join(asked.Question.Detail, "\n"), "changed meanwhile → new") {
+		t.Errorf("a is %q; asked about %q", w.files["a"], asked.Question.Detail)
 	}
+	w.decideElsewhere(session.RequestApprove, asked)
+	if _, err := w.connect().try(step, asks); err != nil || w.files["a"] != "new" {
+		t.Errorf("after a new yes: %v, a is %q", err, w.files["a"])
+	}
+}
+
+// A file that changes after acode has compared it with the yes is not overwritten.
+func TestAgentYesBindsFilesUntilTheEffect(t *testing.T) {
+	w := newAgentWorld(t)
 	w.files["a"] = "old"
-	it := a.item(step)
-	admitted, err := a.Admit(context.Background(), it)
+	step := write("call", "a", "new")
+	w.decideElsewhere(session.RequestApprove, w.connect().asked(step))
+	a := w.connect()
+	admitted, err := a.Admit(context.Background(), a.item(step))
 	if err == nil {
 		err = admitted.Permit(context.Background(), asks)
 	}

@@ -45,6 +45,7 @@ func (a approved) fits(all []session.Transition) error {
 
 // wants returns the question of asker about a call. Its digest binds the call by name,
 // its work, the names of the environment, and the content of the files before and after.
+// The rule that is offered binds the files that a command names.
 func (b *branch) wants(ctx context.Context, it *session.Item, v session.Permission, work []byte, asker, name string) (q question, err error) {
 	q.StepID, q.Question, q.Offer = it.ID, asker+" asks to use "+it.Call.Tool, v.Offer
 	if v.Reason != "" {
@@ -58,7 +59,7 @@ func (b *branch) wants(ctx context.Context, it *session.Item, v session.Permissi
 		q.files = bound
 	}
 	h := sha256.New()
-	for _, part := range [][]byte{[]byte(name), work, bound} {
+	for _, part := range [][]byte{[]byte(name), work, bound, []byte(v.Offer)} {
 		_, _ = fmt.Fprintf(h, "%d %s\n", len(part), part) // a hash never fails to write
 	}
 	q.Digest = hex.EncodeToString(h.Sum(nil))

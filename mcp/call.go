@@ -89,7 +89,7 @@ func (t *talk) run(ctx context.Context, client *sdk.ServerSession, call app.Call
 		call.Step.Changes[i] = full
 	}
 	a, err := t.Do(t.ctx, call, t.options.Patience)
-	if asked := (*app.AskedError)(nil); t.options.Elicits && elicits(client) && errors.As(err, &asked) {
+	if t.options.Elicits && elicits(client) && errors.Is(err, session.ErrApproval) {
 		return t.ask(ctx, client, call)
 	}
 	return a, err

@@ -20,7 +20,7 @@ func serving(t *testing.T) *session.Session {
 func agentCall(n int) session.StepID { return session.CallID(session.CallsStep(), n) }
 
 func agentAsked(n int, digest string) session.ApprovalRequestedData {
-	return session.ApprovalRequestedData{StepID: agentCall(n), Digest: digest, Question: "?", Offer: "a rule"}
+	return session.ApprovalRequestedData{StepID: agentCall(n), Digest: digest, Call: "call " + digest, Question: "?", Offer: "a rule"}
 }
 
 func agentGranted(s *session.Session, n int, digest string) session.ApprovalGrantedData {

@@ -409,6 +409,9 @@ type ApprovalRequestedData struct {
 	StepID
 	Question string `json:"question"`
 	Digest   string `json:"digest" redact:"-"`
+	// Call is the digest of the call of an outside agent, which makes it again after a
+	// yes.
+	Call string `json:"call,omitempty" redact:"-"`
 	// Detail says what the call does, line by line.
 	Detail []string `json:"detail,omitempty"`
 	// Offer is the rule that a yes to more than this call adds. It is empty if a yes can

@@ -97,6 +97,8 @@ type Approval struct {
 	Op    string `json:"op,omitempty"`
 	Offer string `json:"offer,omitempty"`
 	Asked uint64 `json:"asked,omitempty"`
+	// Call is the digest of the call of an outside agent.
+	Call string `json:"call,omitempty"`
 	// Answer is "", "granted" or "denied".
 	Answer string `json:"answer,omitempty"`
 	By     string `json:"by,omitempty"`
@@ -472,12 +474,12 @@ func (s *Session) requested(e Event, d ApprovalRequestedData) (Delta, error) {
 	if d.Op != "" && (s.Ops[d.StepID] != nil || !s.nextCall(d.StepID)) {
 		return Delta{}, conflict(e, "%s asks about %s, which is not a next call", e.Type, d.StepID)
 	}
-	if a := st.Approval; d.Op != "" && st.Talk == nil && a != nil && a.Digest != d.Digest && a.Valid(s.Epoch) {
+	if a := st.Approval; d.Op != "" && st.Talk == nil && a != nil && a.Call != d.Call && a.Valid(s.Epoch) {
 		return Delta{}, conflict(e, "%s asks about %s, but the yes to %s is not used yet", e.Type, d.StepID, a.Op)
 	}
 	st.Approval, st.LastSeq = &Approval{Digest: d.Digest}, e.Seq
 	if d.Op != "" {
-		st.Approval.Op, st.Approval.Offer, st.Approval.Asked = d.Op, d.Offer, e.Seq
+		st.Approval.Op, st.Approval.Offer, st.Approval.Asked, st.Approval.Call = d.Op, d.Offer, e.Seq, d.Call
 	}
 	return Delta{Steps: []StepID{d.Of()}}, nil
 }

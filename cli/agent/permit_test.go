@@ -54,6 +54,9 @@ func TestPersonAllowsACallOfAnAgent(t *testing.T) {
 	id, op := c.denied("run_command", append1)
 	p.wantLines("ledger", 0)
 	p.shows([]string{"status"}, op+" asks: The agent asks to use run_command (command: it writes to ledger)", "  echo line >> ledger", "in the workspace, in a sandbox without a network", "acode approve")
+	if list := p.looking().done("done", "ListApprovals", nil); !strings.Contains(list.Text, op+" asks: The agent asks to use run_command") {
+		t.Errorf("ListApprovals: got %q", list.Text)
+	}
 	p.shows([]string{"approve", id, "calls/calls/n99"}, "waits for no approval")
 	p.shows([]string{"approve", id, op}, "echo line >> ledger", "the agent is told when it makes the call again")
 	p.shows([]string{"status"}, op+" was granted by")
@@ -64,6 +67,7 @@ func TestPersonAllowsACallOfAnAgent(t *testing.T) {
 		t.Errorf("the question has the name of an earlier one: %s", op)
 	}
 	p.shows([]string{"deny", id, "--reason", "not twice"}, "Recorded: deny")
+	p.shows([]string{"status"}, "State: EXECUTING (waits for its client)", again+" was denied by")
 	if r := c.want("denied", "run_command", append1).Structured; r.Code != "ACODE-APPROVAL-002" || !strings.Contains(r.Message, "not twice") {
 		t.Errorf("after a no: got %+v", r)
 	}
@@ -81,6 +85,16 @@ func TestPersonAllowsACallOfAnAgent(t *testing.T) {
 		t.Error(err)
 	}
 	p.says(0, "", "verify")
+}
+
+// looking starts a server of control tools that only reads.
+func (p place) looking() client {
+	p.t.Helper()
+	c := p.begin("mcp")
+	if err := c.Hello("looker", nil); err != nil {
+		p.t.Fatal(err)
+	}
+	return c
 }
 
 // The server is killed between the approval and the repeated call. The yes is for the
@@ -167,6 +181,40 @@ func TestElicitationOfACall(t *testing.T) {
 	p.wantLines("ledger", 1)
 	p.absent("a")
 	p.says(0, `ApprovalGranted .*by through tester, not proven to be a person`, "history")
+}
+
+// Calls that are made at once are asked about one after another, and each runs once.
+func TestElicitationsOfCallsAtOnce(t *testing.T) {
+	p := newPlace(t)
+	p.allow()
+	c := p.begin("mcp", "--tools", "--conversation", "one")
+	open := make(chan struct{}, 1)
+	c.Answer("elicitation/create", func(caller.Message) any {
+		select {
+		case open <- struct{}{}:
+			defer func() { <-open }()
+		default:
+			t.Error("two questions are open")
+		}
+		return accepts()
+	})
+	if err := c.HelloWith("tester", map[string]any{"elicitation": map[string]any{}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"one", "two", "three"} {
+		if _, err := c.BeginCall("run_command", command("echo "+line+" >> ledger")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.until("all calls ran", func() bool { return p.lines("ledger") == 3 })
+	c.want("done", "run_command", command("sort ledger"))
+	p.wantLines("ledger", 3)
+	for _, line := range []string{"one", "two", "three"} {
+		if strings.Count(p.read("ledger"), line+"\n") != 1 {
+			t.Errorf("ledger: got %q, want %s once", p.read("ledger"), line)
+		}
+	}
+	p.says(0, "", "verify")
 }
 
 // A class that a person denies is denied, also if they approved the call before.
