@@ -13,8 +13,6 @@
 //	A5  A holder whose lock was taken away writes nothing after another process takes
 //	    over.
 //	A6  No byte lands outside the workspace while its directories become symbolic links.
-//	A7  However a prompt step is killed, no effect happens twice, none is lost, and
-//	    every request tells the model the truth about each of its calls.
 //
 // The tests observe from outside acode where they can: they compare trees, count the
 // lines of a ledger, and read copies of the store with sqlite3. Each check must fail for
@@ -25,6 +23,5 @@
 //	ACODE_TORTURE_FLIPS=all|N      flip every byte, or N of them
 //	ACODE_TORTURE_WORKERS=N        trials at a time; 0 means one per processor
 //	ACODE_TORTURE_RESUMES=N        concurrent resumes; 200 is the long form
-//	ACODE_TORTURE_PROMPTS=N        kills of a prompt step; 200 makes all of them
 //	ACODE_TORTURE_SEED=N           seed of all random choices
 package campaign

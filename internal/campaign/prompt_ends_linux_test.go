@@ -3,7 +3,6 @@ package campaign_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -186,31 +185,4 @@ func TestPromptIsInterrupted(t *testing.T) {
 		s.must(t, "session", "cancel")
 		s.must(t, "verify")
 	})
-}
-
-// A result that was edited in the store never reaches the model.
-func TestEditedResultIsNotSent(t *testing.T) {
-	for name, change := range map[string]string{
-		"result": `replace(payload, 'result-one', 'result-two') WHERE type = 'OperationCompleted'`,
-		"prompt": `replace(payload, 'Do it', 'Do no') WHERE type = 'MessageAdded'`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := scripted(t, "", callOf("a", "run_command", `{"command":"echo result-one"}`))
-			s.acode(t, "run", s.plan()).want(t, 1, "ACODE-MODEL-001")
-			sql := func(text string) string {
-				out, err := exec.Command("sqlite3", filepath.Join(s.store(), "acode.db"), text).CombinedOutput()
-				if err != nil {
-					t.Fatalf("sqlite3: %v: %s", err, out)
-				}
-				return string(out)
-			}
-			trigger := sql(`SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND name = 'events_update'`)
-			sql(`DROP TRIGGER events_update; UPDATE events SET payload = ` + change + `; ` + trigger)
-			asked := s.asked()
-			s.acode(t, "resume").want(t, 18)
-			if got := s.asked(); got != asked {
-				t.Errorf("the model was asked %d times, want %d", got, asked)
-			}
-		})
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -78,7 +79,7 @@ func bugs() []bug {
 			"			m.add(name, line.Number, text)\n", "			m.add(name, line.Number-1, text)\n"}}},
 		{name: "captures of any task", judges: []judge{randomJudge()}, edits: []edit{{"session/expand.go",
 			"		if !above[i] {\n			continue\n		}\n", ""}}},
-	}, append(peopleBugs(), agentBugs()...)...)
+	}, slices.Concat(peopleBugs(), agentBugs(), promptBugs())...)
 }
 
 // keyWithoutTask gives steps with the same name in two tasks the same key.

@@ -46,6 +46,13 @@
 // transcript, comes back and makes its last calls again. The judge compares its
 // transcript with the ledger of the commands and with the files.
 //
+// Prompts are killed too: a model that follows a script plans in three tries, and then
+// works on three tasks at once. A person denies and approves. acode
+// dies before and after each request, at five places of each reply, around the line of
+// each command, each change of a file and each commit, and at other calls. At every
+// second place its supervisor dies too. The
+// judge reads the ledger, the files, and all requests that the model got.
+//
 // In every series the judge compares the receipts with the truth. The truth is the output
 // that a command must print, and the results of sha256sum and grep on the workspace at
 // the time of the read or search.
@@ -67,5 +74,9 @@
 //	                      find
 //	agent, agents        one script of an agent; the series; agent_bugs: the bugs that
 //	                     they must find
+//	prompts_script       what the model says, and the results that it must get
+//	prompts              one session of it; prompts_spots: where it is killed;
+//	                     prompts_judge: its end; prompts_series: the series;
+//	                     prompts_bugs: the bugs that they must find
 //	bugs, finders, build  planted bugs, and the judges that search for them
 package main

@@ -76,7 +76,7 @@ func torture(ctx context.Context, now func() time.Time) (err error) {
 	flag.IntVar(&o.plans, "plans", 200, "random plans, killed and cut")
 	flag.IntVar(&o.plan, "plan", 0, "run only the random plan with this `number`; 0 means everything")
 	flag.IntVar(&o.scenarios, "scenarios", 300, "random scenarios of each kind: people, shutdowns of everything, cancels")
-	flag.StringVar(&o.only, "only", "", "run only the scenarios of this `kind`: people, shutdowns, cancels or agents")
+	flag.StringVar(&o.only, "only", "", "run only the scenarios of this `kind`: people, shutdowns, cancels, agents or prompts")
 	flag.IntVar(&o.scenario, "scenario", 0, "with -only, run only the scenario with this `number`; 0 means all")
 	flag.IntVar(&o.disks, "disks", 60, "sessions on each real file system whose power is cut")
 	flag.StringVar(&o.disk, "disk", "", "run only the power cuts on this file `system`: ext4, xfs, btrfs or all")
@@ -143,6 +143,10 @@ func (h *harness) everything(ctx context.Context, o options) error {
 		only, err := h.agents(ctx, o.n, o.all)
 		return errors.Join(err, h.table(only))
 	}
+	if o.only == "prompts" {
+		only, err := h.prompts(ctx, o.n)
+		return errors.Join(err, h.table(only))
+	}
 	if o.only != "" || o.scenario > 0 {
 		only, err := h.onlyScenarios(ctx, o)
 		return errors.Join(err, h.table([]row{only}))
@@ -172,6 +176,11 @@ func (h *harness) everything(ctx context.Context, o options) error {
 		return err
 	}
 	rows = append(rows, called...)
+	prompted, err := h.prompts(ctx, o.n)
+	if err != nil {
+		return err
+	}
+	rows = append(rows, prompted...)
 	if _, err := h.quiet("/bin/true", "control").record(ctx, filepath.Join(o.scratch, "control", "current"), true); err == nil {
 		return errors.New("power cuts: /bin/true passes")
 	}
@@ -208,7 +217,7 @@ func (h *harness) onlyScenarios(ctx context.Context, o options) (row, error) {
 			return h.scenarios(ctx, k, first, last)
 		}
 	}
-	return row{}, fmt.Errorf("-only names the kind of scenarios: people, shutdowns, cancels or agents, not %q", o.only)
+	return row{}, fmt.Errorf("-only names the kind of scenarios: people, shutdowns, cancels, agents or prompts, not %q", o.only)
 }
 
 // kills runs the four series of kills.
