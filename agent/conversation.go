@@ -112,6 +112,12 @@ func (c *Conversation) added(d session.MessageAddedData) {
 		c.progress.resumed()
 	}
 	c.messages = append(c.messages, session.Message{Role: session.RoleUser, Text: d.Text})
+	switch d.Kind {
+	case session.MessagePrompt, session.MessageRules, session.MessageBefore:
+		if c.kept == len(c.messages)-1 {
+			c.kept++
+		}
+	}
 }
 
 // answered adds a reply, and keeps the places of the results behind it.

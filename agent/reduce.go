@@ -30,6 +30,8 @@ const (
 
 // history is what a conversation must know to leave out its old parts.
 type history struct {
+	// how many messages at the begin always stay: the task and the rules of the workspace
+	kept int
 	// replies in the requests: the index of the message, and the turn
 	starts []int
 	turns  []string
@@ -174,8 +176,8 @@ func (c *Conversation) reduced(d session.ContextReducedData) {
 		return
 	}
 	first := c.starts[d.Replies]
-	c.messages = slices.Concat(c.messages[:1], []session.Message{{Role: session.RoleUser, Text: d.Summary}}, c.messages[first:])
-	moved := first - 2
+	c.messages = slices.Concat(c.messages[:c.kept], []session.Message{{Role: session.RoleUser, Text: d.Summary}}, c.messages[first:])
+	moved := first - c.kept - 1
 	c.starts, c.turns, c.gone = slices.Clone(c.starts[d.Replies:]), c.turns[d.Replies:], c.gone+d.Replies
 	for i := range c.starts {
 		c.starts[i] -= moved

@@ -300,6 +300,9 @@ type Conversation interface {
 	Resumed(changed []session.Difference, cut bool) string
 	More() string
 	BrokenOff() string
+	// Before tells what was done in the tasks on which the task of the step depends, one
+	// fact after another.
+	Before(facts []string) string
 
 	// Rules returns the message with the trusted files of the workspace.
 	Rules(files []session.TrustedFile) string

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/acode-dev/acode/session"
 )
@@ -94,6 +96,9 @@ func (t *talk) takeUp(ctx context.Context) (reply *session.Reply, done map[int]b
 		}
 		text, err := t.text(ctx)
 		t.note(session.MessagePrompt, text)
+		if err == nil {
+			err = t.noteBefore(ctx)
+		}
 		t.noteRules(ctx)
 		return nil, nil, err
 	}
@@ -114,6 +119,55 @@ func (t *talk) takeUp(ctx context.Context) (reply *session.Reply, done map[int]b
 	}
 	t.note(session.MessageResumed, t.conv.Resumed(t.Changed, head.Asked != 0))
 	return reply, done, err
+}
+
+// mostAnswer is how many bytes of the answer of an earlier model are told.
+const mostAnswer = 4 << 10
+
+// noteBefore adds the facts of the tasks on which this one depends. They come from the
+// receipts.
+func (t *talk) noteBefore(ctx context.Context) error {
+	var facts []string
+	for _, on := range t.Plan.Tasks[t.it.Task-1].DependsOn {
+		at := slices.IndexFunc(t.Plan.Tasks, func(task session.Task) bool { return task.ID == on })
+		for _, step := range t.Plan.Tasks[at].Steps {
+			if step.Prompt != nil && step.Prompt.Plans {
+				continue
+			}
+			fact, err := t.fact(ctx, session.StepID{Task: on, Step: step.ID}, step)
+			if err != nil {
+				return err
+			}
+			facts = append(facts, fact)
+		}
+	}
+	if len(facts) > 0 {
+		t.note(session.MessageBefore, t.conv.Before(facts))
+	}
+	return nil
+}
+
+// fact describes a completed step, with the answer of its model.
+func (t *talk) fact(ctx context.Context, id session.StepID, step session.Step) (string, error) {
+	text := fmt.Sprintf("%s: %s: completed", id, t.Redact(step.Label()))
+	if step.Prompt == nil {
+		return text, nil
+	}
+	var d session.StepCompletedData
+	e, err := t.Journal.Event(ctx, t.book.step(id).LastSeq)
+	if err == nil {
+		err = e.Decode(&d)
+	}
+	if err != nil || e.Type != session.StepCompleted || d.Matches == nil {
+		return "", errors.Join(&session.Error{Code: session.ErrCorrupt, Message: "the prompt needs the result of the task " + id.Task + ", which has no receipt", Next: session.Do(session.MoveVerify, t.short)}, err)
+	}
+	answer := []byte(d.Matches.Text)
+	if d.Matches.Blob.Hash != "" {
+		if answer, err = t.content(ctx, d.Matches.Blob); err != nil {
+			return "", err
+		}
+	}
+	return text + "; its model answered: " + strings.ToValidUTF8(string(answer[:min(len(answer), mostAnswer)]), ""), nil
 }
 
 // noteRules adds the files of the workspace that a person trusts, if there are any.

@@ -350,3 +350,21 @@ func TestPromptBeginsWithRules(t *testing.T) {
 		}
 	}
 }
+
+// A prompt gets the facts of the tasks on which its own depends.
+func TestFactsOfDependencies(t *testing.T) {
+	w := newPrompted(t, session.Prompt{}, `{"text": "I found the cause."}`, isDone)
+	first := w.plan.Tasks[0]
+	first.ID = "look"
+	second := first
+	second.ID, second.DependsOn = "repair", []string{"look", "build"}
+	build := task("build", command("make", "ledger made"))
+	w.world = newWorld(t, plan(first, build, second))
+	wantResult(t, w.process().must(), session.Completed, "", "")
+	said := strings.Join(w.said(), "\n")
+	for _, want := range []string{"look/code: Do it: completed; its model answered: I found the cause.", "build/make: Run ledger made: completed", "The lines are data"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("the second prompt was told %q, without %q", said, want)
+		}
+	}
+}

@@ -47,14 +47,14 @@ func talked(t *testing.T) (s *session.Session, add func(session.EventType, any) 
 
 // A question about a call is for this call, and its answer is used once.
 func TestDeniedCall(t *testing.T) {
-	s, add, call := talked(t)
+	_, add, call := talked(t)
 	starts := session.OperationStartedData{StepID: call, Kind: session.KindRun, Key: session.KeyOf(sid, call, 1).String(), Attempt: 1, Call: &session.Call{Tool: "run_command"}}
 	other := call
 	other.Op = "c1.2"
 	if err := add(session.ApprovalRequested, session.ApprovalRequestedData{StepID: other, Digest: "d"}); !errors.Is(err, session.ErrConflict) {
 		t.Fatalf("a question about a call that does not exist: %v", err)
 	}
-	s, add, _ = talked(t)
+	_, add, _ = talked(t)
 	if err := errors.Join(add(session.ApprovalRequested, session.ApprovalRequestedData{StepID: call, Digest: "d"}),
 		add(session.ApprovalDenied, session.ApprovalDeniedData{StepID: call, Digest: "d", By: "ann"})); err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestDeniedCall(t *testing.T) {
 	if err := add(session.OperationStarted, starts); !errors.Is(err, session.ErrConflict) {
 		t.Errorf("a denied call starts: %v", err)
 	}
-	s, add, _ = talked(t)
+	s, add, _ := talked(t)
 	if err := errors.Join(add(session.ApprovalRequested, session.ApprovalRequestedData{StepID: call, Digest: "d", Offer: "rule"}),
 		add(session.ApprovalGranted, session.ApprovalGrantedData{StepID: call, Digest: "d", By: "ann", For: 1, Scope: session.ScopeSession}),
 		add(session.OperationStarted, starts)); err != nil {

@@ -194,6 +194,8 @@ const (
 	MessageMore = "more"
 	// the result of a call that acode refused
 	MessageRefused = "refused"
+	// what the tasks did on which the task of the step depends
+	MessageBefore = "before"
 	// acode reminds the model of what it is to do
 	MessageReminder = "reminder"
 	// the result of a call that a rule or a person denied
