@@ -132,7 +132,7 @@ func (w *work) prompting(root *workspace.Root) (engine.Prompting, error) {
 			return reads(ctx, root, work)
 		},
 		Replies: replies{w.repliesDir(w.writer.Session().ID)}, Unmask: root.Restore,
-		PlanOnly:        w.planOnly,
+		PlanOnly: w.planOnly, Watched: w.door.Watches(),
 		Propose:         func(raw []byte) (engine.Proposal, error) { return w.propose(raw, judge) },
 		CheckpointEvery: w.Settings.Config.Checkpoint.EveryCalls, CheckpointBefore: w.Settings.Config.Checkpoint.Classes(),
 		Context: w.context,

@@ -323,6 +323,8 @@ type Prompting struct {
 	Models func(name string) (Model, error)
 	// Converse returns an empty conversation of a prompt step.
 	Converse func(step session.StepID, p *session.Prompt) Conversation
+	// Watched shows the text of replies while they arrive.
+	Watched bool
 	// PlanOnly pauses the session when a model has proposed a valid plan.
 	PlanOnly bool
 	// Propose checks a plan that a model proposes. An error is for the model.

@@ -368,3 +368,21 @@ func TestFactsOfDependencies(t *testing.T) {
 		}
 	}
 }
+
+// The text of a reply is shown while it arrives: whole lines, and long lines in pieces.
+func TestReplyIsShown(t *testing.T) {
+	text := "I look.\\nThen " + strings.Repeat("I write another word, ", 12) + "and end."
+	w := newPrompted(t, session.Prompt{}, `{"text": "`+text+`"}`)
+	p := w.process()
+	p.prompting.Watched = true
+	wantResult(t, p.must(), session.Completed, "", "")
+	var shown []string
+	for _, n := range p.shown {
+		if n.Kind == session.NoticeOutput {
+			shown = append(shown, n.Text)
+		}
+	}
+	if len(shown) < 4 || shown[0] != "I look." || strings.Join(shown[1:], " ") != strings.ReplaceAll(text[len("I look.\\n"):], "\\n", "") {
+		t.Errorf("shown: %q", shown)
+	}
+}

@@ -19,7 +19,13 @@ func (t *talk) receive(ctx context.Context, key string, send func(io.Writer) err
 	if err != nil {
 		return nil, err
 	}
-	err = send(w)
+	if t.Watched {
+		said := &saying{Writer: w, t: t}
+		err = send(said)
+		said.show(true)
+	} else {
+		err = send(w)
+	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		err = context.Cause(ctx)
 	}

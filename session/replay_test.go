@@ -125,7 +125,7 @@ func TestHistoriesCoverEveryType(t *testing.T) {
 		}
 	}
 	// operations are rare
-	for range 10 {
+	for range 40 {
 		rapid.Check(t, look)
 	}
 	for _, kind := range session.EventTypes {
