@@ -80,6 +80,7 @@ func (t *talk) adopt(ctx context.Context, proposed *session.Plan) error {
 	t.pending = append(t.pending, session.Draft{Type: session.PlanAdopted, Data: session.PlanAdoptedData{
 		StepID: t.it.ID, Plan: ref, Tasks: len(whole.Tasks), Steps: whole.Steps()}})
 	t.done(t.it, session.StepCompletedData{Matches: said})
+	t.onCommit[len(t.onCommit)-1].Detail = session.AnswerLines(text)
 	return &stop{detail: "the plan was adopted"}
 }
 

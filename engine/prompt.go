@@ -336,5 +336,6 @@ func (t *talk) end(ctx context.Context, end session.Ending) error {
 		}
 	}
 	t.done(t.it, receipt)
+	t.onCommit[len(t.onCommit)-1].Detail = session.AnswerLines(t.Redact(end.Text))
 	return nil
 }

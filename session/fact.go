@@ -80,6 +80,8 @@ func (f *Facts) Of(e Event, data any) (n Notice, told bool, err error) {
 			n.Text = "approved"
 		case d.By == "person":
 			n.Detail = []string{"a person declared it done"}
+		case n.Item.Kind == KindPrompt && d.Matches != nil:
+			n.Detail = AnswerLines(d.Matches.Text)
 		}
 	case StepFailedEvent, OperationFailed:
 		var d StepFailedData

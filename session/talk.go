@@ -27,6 +27,23 @@ type Prompt struct {
 	Plans bool `json:"plans,omitempty"`
 }
 
+// mostAnswerLines limits the answer of a model that is shown.
+const mostAnswerLines = 20
+
+// AnswerLines returns the answer of a model as lines to show. It says how many more there
+// are.
+func AnswerLines(answer string) []string {
+	answer = strings.TrimSpace(answer)
+	if answer == "" {
+		return nil
+	}
+	lines := strings.Split(answer, "\n")
+	if more := len(lines) - mostAnswerLines; more > 1 {
+		lines = append(lines[:mostAnswerLines:mostAnswerLines], fmt.Sprintf("… and %d more lines", more))
+	}
+	return lines
+}
+
 // PlanningStep is the step in which a model makes the rest of the plan.
 func PlanningStep() StepID { return StepID{Task: "plan", Step: "plan"} }
 
