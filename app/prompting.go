@@ -201,15 +201,16 @@ func (w *work) limits() engine.Limits {
 	c := w.Settings.Config.Limits
 	out := engine.Limits{Requests: c.Turns, Tokens: c.Tokens, Cost: c.Cost}
 	requests, used := w.writer.Session().Spent()
+	open := w.writer.Session().Promised() // a killed process may have left requests
 	for _, v := range w.Settings.Values {
 		switch {
 		case !strings.HasPrefix(v.Origin, "flag "):
 		case v.Key == "limits.turns" && c.Turns > 0:
 			out.Requests += requests
 		case v.Key == "limits.tokens" && c.Tokens > 0:
-			out.Tokens += used.Tokens()
+			out.Tokens += used.Tokens() + open.Tokens()
 		case v.Key == "limits.cost" && c.Cost > 0:
-			out.Cost += used.Cost
+			out.Cost += used.Cost + open.Cost
 		}
 	}
 	return out

@@ -60,7 +60,7 @@ func (t *talk) settled(ctx context.Context) error {
 	replied := slices.ContainsFunc(t.pending, func(d session.Draft) bool {
 		return d.Type == session.ModelAnswered || d.Type == session.ModelFailed
 	})
-	near := slices.ContainsFunc(t.measures(), func(m measure) bool { return m.limit > 0 && m.used+2*m.next > m.limit })
+	near := slices.ContainsFunc(t.measures(), func(m measure) bool { return m.limit > 0 && m.used+m.open+2*m.next > m.limit })
 	if !replied && !near && !t.conv.Doubtful() {
 		return nil
 	}
@@ -74,21 +74,29 @@ func (t *talk) settled(ctx context.Context) error {
 type measure struct {
 	reason session.Reason
 	name   string
-	// next is what the next request needs
-	used, next, limit int64
-	more              session.Move
+	// open is what the open requests need, and next is what the next one needs
+	used, open, next, limit int64
+	more                    session.Move
 }
 
 func (t *talk) measures() []measure {
 	var requests int
-	var used session.Usage
-	t.book.look(func(s *session.Session) { requests, used = s.Spent() })
-	next := t.priced(session.Usage{Input: t.conv.Tokens()})
+	var used, open session.Usage
+	t.book.look(func(s *session.Session) {
+		requests, used = s.Spent()
+		open = s.Promised()
+	})
+	next := t.needs()
 	return []measure{
-		{session.ReasonMaxTurns, "turns", int64(requests), 1, int64(t.Limits.Requests), session.MoveMoreTurns},
-		{session.ReasonTokens, "tokens", used.Tokens(), next.Input, t.Limits.Tokens, session.MoveMoreTokens},
-		{session.ReasonBudget, "of its budget", used.Cost, next.Cost, t.Limits.Cost, session.MoveMoreBudget},
+		{session.ReasonMaxTurns, "turns", int64(requests), 0, 1, int64(t.Limits.Requests), session.MoveMoreTurns},
+		{session.ReasonTokens, "tokens", used.Tokens(), open.Tokens(), next.Tokens(), t.Limits.Tokens, session.MoveMoreTokens},
+		{session.ReasonBudget, "of its budget", used.Cost, open.Cost, next.Cost, t.Limits.Cost, session.MoveMoreBudget},
 	}
+}
+
+// needs estimates what the next request uses.
+func (t *talk) needs() session.Usage {
+	return t.priced(session.Usage{Input: t.conv.Tokens(), Estimated: true})
 }
 
 // exceeds returns the stop of a conversation whose next request would exceed a limit, or
@@ -105,8 +113,11 @@ func (t *talk) exceeds() error {
 	for _, m := range t.measures() {
 		switch amount := amountOf(m.reason); {
 		case m.limit == 0:
-		case m.used+m.next > m.limit:
+		case m.used+m.open+m.next > m.limit:
 			why := fmt.Sprintf("the session has used %s of %s %s, and the next request needs about %s", amount(m.used), amount(m.limit), m.name, amount(m.next))
+			if m.open > 0 {
+				why += fmt.Sprintf(" beside %s for others", amount(m.open))
+			}
 			return t.limit(m.reason, why, session.Then("to allow more", m.more, t.short))
 		case m.used*5 >= m.limit*4:
 			t.warn(m.reason, fmt.Sprintf("the session has used %s of %s %s", amount(m.used), amount(m.limit), m.name))

@@ -307,7 +307,7 @@ func (t *talk) intent(id session.StepID, key string, attempt int) (drafts []sess
 	}
 	sum := sha256.Sum256(tools)
 	return append(drafts, session.Draft{Type: session.ModelAsked, Data: session.ModelAskedData{
-		StepID: id, Key: key, Attempt: attempt, Model: t.model.Setup(), Tools: hex.EncodeToString(sum[:]), Render: t.conv.Version()}})
+		StepID: id, Key: key, Attempt: attempt, Model: t.model.Setup(), Tools: hex.EncodeToString(sum[:]), Render: t.conv.Version(), Needs: t.needs()}})
 }
 
 // end completes the step with the answer of the model.

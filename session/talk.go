@@ -100,8 +100,10 @@ type Talk struct {
 	Base int `json:"base,omitempty"`
 	// Digest covers every event of the conversation in its order.
 	Digest string `json:"digest"`
-	// Usage is the sum of all requests.
+	// Usage is the sum of all requests that have ended.
 	Usage Usage `json:"usage,omitzero"`
+	// Needs is the estimate of the open request.
+	Needs Usage `json:"needs,omitzero"`
 }
 
 // Usage counts the tokens of a request and its reply as their provider says, and their
@@ -140,6 +142,16 @@ func (s *Session) Spent() (requests int, used Usage) {
 	return requests, used
 }
 
+// Promised returns what the open requests of all conversations of s are estimated to use.
+func (s *Session) Promised() (open Usage) {
+	for _, st := range s.Steps {
+		if st.Talk != nil {
+			open.add(st.Talk.Needs)
+		}
+	}
+	return open
+}
+
 // ModelSetup describes the configuration of a model without its secrets.
 type ModelSetup struct {
 	Name     string `json:"name" redact:"-"`
@@ -159,6 +171,8 @@ type ModelAskedData struct {
 	Tools string `json:"tools" redact:"-"`
 	// Render is the version of the code that makes messages of events.
 	Render int `json:"render"`
+	// Needs is the estimate of what the request uses.
+	Needs Usage `json:"needs,omitzero"`
 }
 
 // ModelAnsweredData is the receipt of a request that got a whole reply.
@@ -241,6 +255,12 @@ func TurnCall(op string) (turn, n int, ok bool) {
 	return turn, n, ok
 }
 
+// uses adds what the open request has used, in place of its estimate.
+func (t *Talk) uses(u Usage) {
+	t.Usage.add(u)
+	t.Needs = Usage{}
+}
+
 // add adds an event to the digest of the conversation. data is its payload without the
 // key, which names the session.
 func (t *Talk) add(typ EventType, data any) {
@@ -317,6 +337,7 @@ func (s *Session) modelAsked(e Event, d ModelAskedData) (Delta, error) {
 	}
 	t.Turn, t.Attempt, t.Asked, t.Failed, t.Calls = turn, attempt, e.Seq, false, 0
 	t.Requests++
+	t.Needs = d.Needs
 	d.Key = ""
 	t.add(e.Type, d)
 	st.LastSeq = e.Seq
@@ -357,7 +378,7 @@ func (s *Session) modelAnswered(e Event, d ModelAnsweredData) (Delta, error) {
 		return Delta{}, conflict(e, "the reply of %s belongs to another conversation", d.StepID)
 	}
 	t.Asked, t.Calls = 0, d.Calls
-	t.Usage.add(d.Usage)
+	t.uses(d.Usage)
 	d.Key = ""
 	t.add(e.Type, d)
 	st.LastSeq = e.Seq
@@ -370,7 +391,7 @@ func (s *Session) modelFailed(e Event, d ModelFailedData) (Delta, error) {
 		return Delta{}, err
 	}
 	t.Asked, t.Failed = 0, true
-	t.Usage.add(d.Usage)
+	t.uses(d.Usage)
 	d.Key = ""
 	t.add(e.Type, d)
 	st.LastSeq = e.Seq
