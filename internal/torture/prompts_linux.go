@@ -49,7 +49,14 @@ type promptTrial struct {
 	struck bool
 	// onlyKill ends the trial at the kill, without a judgement.
 	onlyKill bool
+	// limits is a limit of the configuration, which ends the trial without a judgement.
+	limits string
+	// pause is how long the model waits after each piece, in milliseconds.
+	pause int
 }
+
+// exitLimit is the status of a session that has reached a limit.
+const exitLimit = 21
 
 func (t *promptTrial) log() string { return filepath.Join(t.Root, "requests") }
 
@@ -69,7 +76,12 @@ func (t *promptTrial) prepare() error {
 			For   string `json:"for"`
 			Text  string `json:"text"`
 			Calls []call `json:"calls"`
-		}{For: r.talk, Text: r.text}
+			Pause int    `json:"pause_ms"`
+			Usage *usage `json:"usage,omitempty"`
+		}{For: r.talk, Text: r.text, Pause: t.pause}
+		if t.limits != "" { // less than acode estimates
+			line.Usage = &usage{Input: 1250}
+		}
 		for i, c := range r.calls {
 			line.Calls = append(line.Calls, call{fmt.Sprintf("id-%d", i+1), c.tool, json.RawMessage(c.args)})
 		}
@@ -81,8 +93,13 @@ func (t *promptTrial) prepare() error {
 	}
 	at := filepath.Join(t.Root, "script")
 	config := filepath.Join(t.Root, "user", "acode", "config.yml")
-	text := fmt.Sprintf("model: m\napprovals: {command: allow, delete: ask, git: deny}\nmodels:\n  m: {provider: script, script: %q, log: %q}\n", at, t.log())
+	text := fmt.Sprintf("model: m\napprovals: {command: allow, delete: ask, git: deny}\nlimits: {%s}\nmodels:\n  m: {provider: script, script: %q, log: %q, price: {input: 3000, output: 0}}\n", t.limits, at, t.log())
 	return errors.Join(os.WriteFile(at, []byte(script.String()), 0o600), os.MkdirAll(filepath.Dir(config), 0o755), os.WriteFile(config, []byte(text), 0o600))
+}
+
+// usage is what the model says that a request has used.
+type usage struct {
+	Input int64 `json:"input"`
 }
 
 // run carries the session to its end.
@@ -99,7 +116,7 @@ func (t *promptTrial) run(ctx context.Context) error {
 		if err != nil || t.Stuck != "" {
 			return errors.Join(err, t.finish(ctx))
 		}
-		if t.onlyKill && t.struck {
+		if t.onlyKill && t.struck || t.limits != "" && exit == exitLimit {
 			_, err := t.tracer.Wait(ctx)
 			return err
 		}
