@@ -129,7 +129,7 @@ func (t *talk) exceeds() error {
 // amountOf returns how a number of a limit is written.
 func amountOf(r session.Reason) func(int64) string {
 	if r == session.ReasonBudget {
-		return func(n int64) string { return fmt.Sprintf("%d.%02d", n/1e6, n%1e6/1e4) }
+		return func(n int64) string { return fmt.Sprintf("%d.%04d", n/1e6, n%1e6/1e2) }
 	}
 	return func(n int64) string { return fmt.Sprint(n) }
 }
