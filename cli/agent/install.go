@@ -33,7 +33,7 @@ of Claude Code or Codex. --write makes the change. Every other byte stays.`)
 type planner func(install.Client, install.Place) (install.Plan, error)
 
 func (p *program) clientCommand(verb string, plan planner, short, long string) *cobra.Command {
-	write, allow := false, []string{"files", "commands"}
+	write, allow := false, []string{"files", "commands", "git"}
 	var names []string
 	for _, c := range install.Clients() {
 		names = append(names, c.Name)
