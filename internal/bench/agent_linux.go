@@ -43,8 +43,10 @@ type call struct {
 	Args map[string]any `json:"arguments"`
 }
 
-func readOf(path string, line int) call {
-	return call{fmt.Sprint(line), "read_file", map[string]any{"path": path, "line": line, "lines": 1}}
+// readOf reads a file from a line. Calls of two turns differ, because a model that repeats
+// a call is stopped.
+func readOf(path string, line, turn int) call {
+	return call{fmt.Sprint(line), "read_file", map[string]any{"path": path, "line": line, "lines": turn + 1}}
 }
 
 // talk makes a site whose only step is a prompt. Turn i makes the calls that turn
@@ -74,7 +76,7 @@ func (s site) script() string { return filepath.Join(s.dir, "script.jsonl") }
 // configure names the model of the site. log is the path that gets its requests.
 func (s site) configure(log string) error {
 	dir := filepath.Join(s.dir, "user", "acode")
-	text := fmt.Sprintf("model: m\napprovals: {command: allow}\nmodels:\n  m: {provider: script, script: %q", s.script())
+	text := fmt.Sprintf("model: m\napprovals: {command: allow}\nlimits: {turns: none, tokens: none}\nmodels:\n  m: {provider: script, script: %q", s.script())
 	if log != "" {
 		text += fmt.Sprintf(", log: %q", log)
 	}
@@ -90,7 +92,7 @@ func (b *bench) turnSyncs(ctx context.Context) error {
 		turn    func(i int) []call
 		besides float64
 	}{
-		{"four reads at once", func(int) []call { return []call{readOf("f", 1), readOf("f", 2), readOf("f", 3), readOf("f", 4)} }, 0},
+		{"four reads at once", func(i int) []call { return []call{readOf("f", 1, i), readOf("f", 2, i), readOf("f", 3, i), readOf("f", 4, i)} }, 0},
 		{"a write", func(i int) []call {
 			return []call{{"a", "write_file", map[string]any{"path": fmt.Sprintf("w%d", i), "content": "x"}}}
 		}, 2},
@@ -117,7 +119,7 @@ func (b *bench) turnSyncs(ctx context.Context) error {
 func (b *bench) slowModel(ctx context.Context) error {
 	var turn, alone sample
 	for round := range slowRounds {
-		s, err := b.talk(fmt.Sprintf("slow-%d", round), slowTurns, slowPause, true, map[string]string{"f": "1\n"}, func(int) []call { return []call{{"a", "read_file", map[string]any{"path": "f"}}} })
+		s, err := b.talk(fmt.Sprintf("slow-%d", round), slowTurns, slowPause, true, map[string]string{"f": "1\n"}, func(i int) []call { return []call{readOf("f", 1, i)} })
 		if err != nil {
 			return err
 		}
