@@ -92,7 +92,9 @@ func (b *bench) turnSyncs(ctx context.Context) error {
 		turn    func(i int) []call
 		besides float64
 	}{
-		{"four reads at once", func(i int) []call { return []call{readOf("f", 1, i), readOf("f", 2, i), readOf("f", 3, i), readOf("f", 4, i)} }, 0},
+		{"four reads at once", func(i int) []call {
+			return []call{readOf("f", 1, i), readOf("f", 2, i), readOf("f", 3, i), readOf("f", 4, i)}
+		}, 0},
 		{"a write", func(i int) []call {
 			return []call{{"a", "write_file", map[string]any{"path": fmt.Sprintf("w%d", i), "content": "x"}}}
 		}, 2},
