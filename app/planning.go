@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -107,6 +108,7 @@ func confined(id session.StepID, s *session.Step, judge func(session.StepID, ses
 		run := *s.Run
 		run.Sandbox = v.Confine
 		s.Run = &run
+		lines = append(lines, beside(run)...)
 	}
 	switch {
 	case v.Confine == session.ConfinedOnline:
@@ -115,4 +117,32 @@ func confined(id session.StepID, s *session.Step, judge func(session.StepID, ses
 		lines = append(lines, "("+v.Class+": "+v.Reason+")")
 	}
 	return lines, v.Ask, nil
+}
+
+// beside describes all of a command that its text does not show.
+func beside(r session.Run) (lines []string) {
+	if len(r.With) > 0 {
+		words := make([]string, len(r.With))
+		for i, w := range r.With {
+			words[i] = session.ShellQuote(w)
+		}
+		lines = append(lines, "(the text is run by "+strings.Join(words, " ")+")")
+	}
+	if r.Dir != "" {
+		lines = append(lines, "(in the directory "+session.ShellQuote(r.Dir)+")")
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Env)) {
+		lines = append(lines, "(with "+name+"="+session.ShellQuote(r.Env[name])+")")
+	}
+	if r.TTY {
+		lines = append(lines, "(on a terminal)")
+	}
+	if r.OnInterrupt != "" {
+		lines = append(lines, "(after an interruption: "+string(r.OnInterrupt)+")")
+	}
+	if r.Check != "" {
+		lines = append(lines, "(after an interruption this finds out whether it was done:)")
+		lines = append(lines, strings.Split(strings.TrimRight(r.Check, "\n"), "\n")...)
+	}
+	return lines
 }
