@@ -27,12 +27,35 @@ func (s *Setup) powers() (policy.Powers, error) {
 	a := s.Settings.Config.Approvals
 	p := policy.Powers{Write: policy.Action(a.Write), Delete: policy.Action(a.Delete), Command: policy.Action(a.Command),
 		Network: policy.Action(a.Network), Git: policy.Action(a.Git)}
-	raw, err := os.ReadFile(s.rulesFile())
+	var raw []byte
+	err := trusted(s.rulesFile())
+	if err == nil {
+		raw, err = os.ReadFile(s.rulesFile())
+	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return p, &session.Error{Code: session.ErrConfig, Message: "the rules about models cannot be read; nothing was changed", Place: s.rulesFile(), Cause: err}
+		return p, &session.Error{Code: session.ErrConfig, Message: "the rules about models cannot be read; nothing was changed", Place: s.rulesFile(), Cause: err,
+			Next: session.Words("make it a file of yours that only you can write, or remove it")}
 	}
 	p.Rules, err = readRules(raw, s.rulesFile())
 	return p, err
+}
+
+// trusted returns an error for a file of rules that someone else may have written.
+func trusted(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return errors.New("it is no regular file")
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid != 0 && int(stat.Uid) != os.Geteuid() {
+		return errors.New("it belongs to another user")
+	}
+	if info.Mode()&0o022 != 0 {
+		return errors.New("other users can write it")
+	}
+	return nil
 }
 
 // rulesFile has the rules that a person added for every session, one a line.
