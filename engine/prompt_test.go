@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -27,6 +29,8 @@ type prompted struct {
 	asked   []session.ModelRequest
 	// how many of the next replies cannot be read
 	garbles int
+	// back is when the provider answers again; zero if it always does
+	back time.Time
 	// judge is nil if every call is allowed
 	judge func(work session.Step, rules string) session.Permission
 	// always are the rules that were kept
@@ -59,6 +63,9 @@ func (m asking) Ask(ctx context.Context, r session.ModelRequest, into io.Writer)
 	}
 	m.w.note("model asked")
 	m.w.asked = append(m.w.asked, r)
+	if time.Now().Before(m.w.back) {
+		return &session.Error{Code: session.ErrModel, Message: "the connection broke", Retryable: true}
+	}
 	if m.w.garbles > 0 {
 		m.w.garbles--
 		_, err := io.WriteString(into, "{\n")
@@ -385,4 +392,32 @@ func TestReplyIsShown(t *testing.T) {
 	if len(shown) < 4 || shown[0] != "I look." || strings.Join(shown[1:], " ") != strings.ReplaceAll(text[len("I look.\\n"):], "\\n", "") {
 		t.Errorf("shown: %q", shown)
 	}
+}
+
+// A provider is away for an hour. acode asks five times and pauses with that reason. When
+// the provider is back, a resume ends the work, each effect once.
+func TestProviderIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newPrompted(t, session.Prompt{}, writesAndRuns, readsAndRuns, isDone)
+		begin := time.Now()
+		w.back = begin.Add(time.Hour)
+		for runs := 1; runs <= 2; runs++ {
+			if _, crashed, err := w.process().run(); crashed || session.CodeOf(err) != session.ErrModel && err != nil {
+				t.Fatalf("run %d: crashed %t, %v", runs, crashed, err)
+			}
+			if w.sess.State != session.Paused || w.sess.Reason != session.ReasonProvider || len(w.asked) != 5*runs || len(w.ledger) != 0 {
+				t.Errorf("run %d: %s (%s) after %d requests, want paused (provider) after %d", runs, w.sess.State, w.sess.Reason, len(w.asked), 5*runs)
+			}
+		}
+		if took := time.Since(begin); took <= 0 || took > time.Minute {
+			t.Errorf("acode waited %s, want less than a minute", took)
+		}
+		<-time.After(time.Until(w.back))
+		if _, crashed, err := w.process().run(); crashed || err != nil {
+			t.Fatalf("when the provider is back: crashed %t, %v", crashed, err)
+		}
+		if d := cmp.Diff([]string{"first", "second"}, w.ledger); d != "" || w.sess.State != session.Completed {
+			t.Errorf("when the provider is back: %s, ledger (-want +got):\n%s", w.sess.State, d)
+		}
+	})
 }
