@@ -394,9 +394,9 @@ func TestReplyIsShown(t *testing.T) {
 	}
 }
 
-// A provider is away for an hour. acode asks five times and pauses with that reason. When
+// A provider is away for an hour, over two processes. acode asks five times and pauses with that reason. When
 // the provider is back, a resume ends the work, each effect once.
-func TestProviderIsAway(t *testing.T) {
+func TestWorkGoesOnWhenTheProviderIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newPrompted(t, session.Prompt{}, writesAndRuns, readsAndRuns, isDone)
 		begin := time.Now()
