@@ -394,8 +394,8 @@ func TestReplyIsShown(t *testing.T) {
 	}
 }
 
-// A provider is away for an hour, over two processes. acode asks five times and pauses with that reason. When
-// the provider is back, a resume ends the work, each effect once.
+// A provider is away for an hour, over two processes. Each asks five times and pauses
+// with that reason. When the provider is back, a resume ends the work, each effect once.
 func TestWorkGoesOnWhenTheProviderIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newPrompted(t, session.Prompt{}, writesAndRuns, readsAndRuns, isDone)
