@@ -46,7 +46,8 @@ func absent(t *testing.T, times int, err error, part string) (w *prompted, res s
 	return w, res, took
 }
 
-// A request whose failure may pass is repeated after a wait, and each attempt is an event.
+// A request whose failure may pass is repeated after a wait, and each attempt is an
+// event.
 func TestRequestIsRepeated(t *testing.T) {
 	passing := &session.Error{Code: session.ErrModel, Message: "busy", Retryable: true}
 	w, res, took := absent(t, 2, passing, `{"text":"I beg"}`+"\n")

@@ -43,8 +43,8 @@ type call struct {
 	Args map[string]any `json:"arguments"`
 }
 
-// readOf reads a file from a line. Calls of two turns differ, because a model that repeats
-// a call is stopped.
+// readOf reads a file from a line. Calls of two turns differ, because a model that
+// repeats a call is stopped.
 func readOf(path string, line, turn int) call {
 	return call{fmt.Sprint(line), "read_file", map[string]any{"path": path, "line": line, "lines": turn + 1}}
 }
