@@ -73,7 +73,7 @@ func (p place) write(name, text string, mode fs.FileMode) {
 
 func (p place) command(argv []string) *exec.Cmd {
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Dir, cmd.Env = p.ws, []string{"PATH=" + strings.Join(p.path, ":"), "HOME=/nonexistent", "GIT_OPTIONAL_LOCKS=0"}
+	cmd.Dir, cmd.Env = p.ws, []string{"PATH=" + strings.Join(p.path, ":"), "HOME=/dev/null", "GIT_OPTIONAL_LOCKS=0"}
 	return cmd
 }
 
