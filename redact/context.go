@@ -47,10 +47,17 @@ func matchContext(b []byte, i int, word string) (span, int) {
 	if to-from < MinSecretBytes && !(bare && to > from && quoted(b, from, to)) {
 		return span{}, i
 	}
-	if notSecret(b[from:to]) {
+	if notSecret(b[from:to]) || bytes.HasPrefix(b[sep:], []byte(":=")) && calls(b[from:to]) {
 		return span{}, to
 	}
 	return span{from: from, to: to, tail: true}, to
+}
+
+// calls reports whether v begins with a call, as in tokens := strings.Split(text, ",").
+// The name of a variable then only looks like that of a secret.
+func calls(v []byte) bool {
+	name, _, ok := bytes.Cut(v, []byte("("))
+	return ok && len(name) > 0 && bytes.Trim(name, letters+digits+"_.") == nil
 }
 
 // skipNameEnd skips the rest of a name after the word that tells of a secret:

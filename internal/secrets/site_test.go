@@ -31,7 +31,7 @@ func buildAndRun(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	acodePath = filepath.Join(dir, "acode")
-	build := exec.Command("go", "build", "-o", acodePath, "./cmd/acode")
+	build := exec.Command("go", "build", "-o", dir+"/", "./cmd/acode", "./cmd/acode-agent")
 	build.Dir = filepath.Join("..", "..")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build acode: %v: %s\n", err, out)
