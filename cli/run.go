@@ -37,6 +37,9 @@ func (i *Invocation) runCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if file == "" {
 				if file = args[0]; len(args) > 1 || !isPlan(file) {
+					if len(args) == 1 && !strings.ContainsAny(file, " \t\n") && strings.ContainsAny(file, "./") {
+						return &session.Error{Code: session.ErrUsage, Message: "there is no plan " + file + "; nothing was changed", Next: session.Words("a task in words has several words, or stands in quotes")}
+					}
 					if file, request = "", strings.Join(args, " "); dryRun {
 						return &session.Error{Code: session.ErrUsage, Message: "--dry-run needs a plan, and a task in words has none yet; nothing was changed", Next: session.Words("use --plan-only to see the plan that a model makes")}
 					}
