@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -118,17 +119,24 @@ func (b *branch) wantsFiles(ctx context.Context, it *session.Item) (lines []stri
 		after, aerr := b.image(tr.Path, tr.Post)
 		if berr == nil && aerr == nil {
 			lines = append(lines, b.Diff(before, after, tr.Path)...)
+		} else {
+			lines = append(lines, tr.Path+": the difference is too large to show")
 		}
 	}
 	bound, err = json.Marshal(all)
 	return lines, bound, err
 }
 
-// image returns content that Prepare found or computed. A file that is too large to show
-// has none.
+var errTooLarge = errors.New("too large to show")
+
+// image returns content that Prepare found or computed, or an error if it cannot be
+// shown.
 func (b *branch) image(path string, i session.Image) ([]byte, error) {
-	if i.Hash == "" || i.Size > mostShown {
+	switch {
+	case i.Hash == "":
 		return nil, nil
+	case i.Size > mostShown:
+		return nil, errTooLarge
 	}
 	r, err := b.Files.Image(path, i.Hash)
 	if err != nil {
