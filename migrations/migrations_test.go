@@ -14,7 +14,7 @@ import (
 // the first release this sum changes with the file.
 func TestMigrationsArePinned(t *testing.T) {
 	pin(t, migrations.SQLite(), migrations.SQLiteVersion, map[string]string{
-		"0001_create_store.sql": "0e012950335eefc7ad84ea3fe3f424e5c8406c535f42ed70f49643242dbd691f",
+		"0001_create_store.sql": "8d7127301a8e2748550b7ba849abf4260c89e1d8ee25d364238e7f9fc27bf6e4",
 	})
 }
 

@@ -76,7 +76,7 @@ func limitWrong(t *testing.T, p *promptTrial, name, text string) {
 		is, says = u.tokens-u.output, fmt.Sprintf("the session has used %d of %s tokens", u.tokens, text)
 		_, err = fmt.Sscan(text, &most) // no estimate has the output of a reply that is cut off
 	case "cost":
-		is, says = u.cost, fmt.Sprintf("the session has used %d.%02d of %s of its budget", u.cost/1e6, u.cost%1e6/1e4, text)
+		is, says = u.cost, fmt.Sprintf("the session has used %d.%04d of %s00 of its budget", u.cost/1e6, u.cost%1e6/1e2, text)
 		var units float64
 		_, err = fmt.Sscan(text, &units)
 		most = int64(units * 1e6)
