@@ -83,7 +83,7 @@ func TestReadingPrograms(t *testing.T) {
 		texts := []string{
 			"ls -la a.txt file", "cat a.txt", "grep -rn b a.txt", "head -1 a.txt | wc -c", "find . -name 'a*'", "sort a.txt", "sort -u a.txt | uniq -c", "sed -n 1,2p a.txt",
 			"git status --short", "git status", "git log --stat", "git log -p --all", "git diff", "git diff --stat HEAD", "git show HEAD:a.txt", "git branch -av", "git tag -l",
-			"git blame a.txt", "git grep -n b", "git ls-files -o", "git describe --tags --dirty", "git stash list", "cat <<E\n$(ls a.txt)\nE", "ls nothing 2>/dev/null || echo none",
+			"git blame HEAD -- a.txt", "git grep -n b", "git ls-files -o", "git describe --tags --dirty", "git stash list", "cat <<E\n$(ls a.txt)\nE", "ls nothing 2>/dev/null || echo none",
 			"for f in *.txt; do wc -l $f; done", "cd dir && pwd -P | tail -c 4", "echo x | tee /dev/null", "bash -c 'cat <<< x'",
 		}
 		if mode == sandbox.Namespaces {
