@@ -141,7 +141,7 @@ func (p Provider) refusals(t *testing.T) {
 		"too_large":   {413, `too large`, session.ErrLimit, "too large", false},
 		"bad_request": {400, `{"error":{"message":"bad \u001b[31m role","type":"invalid_request_error"}}`, session.ErrModel, "bad [31m role", false},
 		"quota":       {429, `{"error":{"message":"You exceeded your current quota","code":"insufficient_quota"}}`, session.ErrModel, "quota", false},
-		"long":        {500, strings.Repeat("x", 1<<20), session.ErrModel, "xxx…", true},
+		"long":        {500, strings.Repeat("a", 1<<20), session.ErrModel, "aaa…", true},
 		"empty":       {502, "", session.ErrModel, "status 502", true},
 	}
 	for _, status := range []int{408, 409, 429, 500, 503, 529} {

@@ -108,7 +108,7 @@ func callName(talk string, turn, n int) string {
 	if talk == planTalk {
 		return fmt.Sprintf("plan/plan/c%d.%d", turn, n)
 	}
-	return fmt.Sprintf("%s/work/c%d.%d", strings.TrimPrefix(talk, "Part "), turn, n)
+	return fmt.Sprintf("%s/code/c%d.%d", strings.TrimPrefix(talk, "Part "), turn, n)
 }
 
 // finish waits for the remaining processes and judges the end.

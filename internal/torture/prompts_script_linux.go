@@ -88,7 +88,7 @@ func proposal(task, key string) wantedCall {
 	var tasks []string
 	for _, talk := range []string{"Part a", "Part b", "Part c"} {
 		id := strings.ToLower(talk[5:])
-		tasks = append(tasks, fmt.Sprintf(`{"id":%q,"steps":[{"id":"work",%q:"%s of the shop","tools":["files","commands"]}]}`, id, key, talk))
+		tasks = append(tasks, fmt.Sprintf(`{"id":%q,"steps":[{"id":"code",%q:"%s of the shop","tools":["files","commands"]}]}`, id, key, talk))
 	}
 	return wantedCall{tool: "propose_plan", args: fmt.Sprintf(`{"task":%q,"max_parallel":3,"tasks":[%s]}`, task, strings.Join(tasks, ","))}
 }
