@@ -50,24 +50,12 @@ func (t *talk) checkpoint(why string) {
 // ended counts a call whose receipt is pending, and queues a checkpoint after every
 // CheckpointEvery of them.
 func (t *talk) ended(id session.StepID) {
-	if !t.hasReceipt(id) {
+	if !t.hasEnded(id) {
 		return
 	}
 	if t.calls++; t.CheckpointEvery > 0 && t.calls%t.CheckpointEvery == 0 {
 		t.checkpoint(fmt.Sprintf("%d calls", t.calls))
 	}
-}
-
-func (t *talk) hasReceipt(id session.StepID) bool {
-	return slices.ContainsFunc(t.pending, func(d session.Draft) bool {
-		switch data := d.Data.(type) {
-		case session.StepCompletedData:
-			return data.StepID == id
-		case session.StepFailedData:
-			return data.StepID == id
-		}
-		return false
-	})
 }
 
 // deniedAgain counts a denial. It returns the stop of the session after too many.

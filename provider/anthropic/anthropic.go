@@ -4,7 +4,6 @@ package anthropic
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -48,14 +47,10 @@ func (m Model) Ask(ctx context.Context, r session.ModelRequest, into io.Writer) 
 	return m.Post(ctx, "v1/messages", m.header(), m.body(r), into)
 }
 
-// Check implements engine.Model. A server that cannot be asked for a model counts as one
-// that has it.
+// Check implements engine.Model.
 func (m Model) Check(ctx context.Context) error {
 	_, err := m.Get(ctx, "v1/models/"+url.PathEscape(m.Model), m.header())
-	if errors.Is(err, wire.ErrNoPage) {
-		return nil
-	}
-	return err
+	return wire.Checked(err)
 }
 
 // request is the body of a request without its messages.

@@ -5,9 +5,7 @@ package ollama
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
-	"net/http"
 
 	"github.com/acode-dev/acode/provider/wire"
 	"github.com/acode-dev/acode/session"
@@ -29,17 +27,9 @@ func New(o wire.Options) (Model, error) {
 	return Model{c}, err
 }
 
-func (m Model) header() http.Header {
-	h := http.Header{}
-	if m.Key != "" {
-		h.Set("Authorization", "Bearer "+m.Key)
-	}
-	return h
-}
-
 // Ask implements engine.Model.
 func (m Model) Ask(ctx context.Context, r session.ModelRequest, into io.Writer) error {
-	return m.Post(ctx, "api/chat", m.header(), m.body(r), into)
+	return m.Post(ctx, "api/chat", m.Bearer(), m.body(r), into)
 }
 
 // Check implements engine.Model. It does not load the model.
@@ -48,11 +38,7 @@ func (m Model) Check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = m.Post(ctx, "api/show", m.header(), body, io.Discard)
-	if errors.Is(err, wire.ErrNoPage) {
-		return nil
-	}
-	return err
+	return wire.Checked(m.Post(ctx, "api/show", m.Bearer(), body, io.Discard))
 }
 
 // request is the body of a request without its messages.

@@ -5,9 +5,7 @@ package openai
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
-	"net/http"
 	"net/url"
 
 	"github.com/acode-dev/acode/provider/wire"
@@ -30,29 +28,17 @@ func New(o wire.Options) (Model, error) {
 	return Model{c}, err
 }
 
-func (m Model) header() http.Header {
-	h := http.Header{}
-	if m.Key != "" {
-		h.Set("Authorization", "Bearer "+m.Key)
-	}
-	return h
-}
-
 // Ask implements engine.Model.
 func (m Model) Ask(ctx context.Context, r session.ModelRequest, into io.Writer) error {
-	h := m.header()
+	h := m.Bearer()
 	h.Set("Accept", "text/event-stream")
 	return m.Post(ctx, "chat/completions", h, m.body(r), into)
 }
 
-// Check implements engine.Model. A server that cannot be asked for a model counts as one
-// that has it.
+// Check implements engine.Model.
 func (m Model) Check(ctx context.Context) error {
-	_, err := m.Get(ctx, "models/"+url.PathEscape(m.Model), m.header())
-	if errors.Is(err, wire.ErrNoPage) {
-		return nil
-	}
-	return err
+	_, err := m.Get(ctx, "models/"+url.PathEscape(m.Model), m.Bearer())
+	return wire.Checked(err)
 }
 
 // request is the body of a request without its messages.

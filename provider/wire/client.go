@@ -127,6 +127,15 @@ func (c *Client) Leaves() string {
 	return c.base.Host
 }
 
+// Bearer returns a header with the key as a bearer token.
+func (c *Client) Bearer() http.Header {
+	h := http.Header{}
+	if c.Key != "" {
+		h.Set("Authorization", "Bearer "+c.Key)
+	}
+	return h
+}
+
 // Body returns a request with these messages, whose bytes stay as they are. request is a
 // struct.
 func Body(request any, messages []json.RawMessage) []byte {

@@ -119,8 +119,17 @@ func InReply(provider string, f Failure) error {
 	return e
 }
 
-// ErrNoPage says that the server does not know the path of a request.
-var ErrNoPage = errors.New("the server has no such path")
+// errNoPage says that the server does not know the path of a request.
+var errNoPage = errors.New("the server has no such path")
+
+// Checked returns the result of a Check whose request ended with err. A server that
+// cannot be asked for a model counts as one that has it.
+func Checked(err error) error {
+	if errors.Is(err, errNoPage) {
+		return nil
+	}
+	return err
+}
 
 // refused returns the error of an answer with another status than 200.
 func (c *Client) refused(answer *http.Response) error {
@@ -139,7 +148,7 @@ func (c *Client) refused(answer *http.Response) error {
 		return &session.Error{Code: session.ErrEnvironment, Message: fmt.Sprintf("there is no model %s: %s", c.Model, said), Next: session.Then("correct it in your configuration, or choose another model", session.MoveChooseModel, "")}
 	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
 		e := c.config(said, "look at base_url: it may need /v1 at its end")
-		e.Cause = ErrNoPage
+		e.Cause = errNoPage
 		return e
 	case f.TooLong() || status == http.StatusRequestEntityTooLarge:
 		return &session.Error{Code: session.ErrLimit, Message: "the conversation is too long for the model " + c.Name + ": " + said, Next: session.Words("choose a model with a larger context")}
