@@ -26,8 +26,8 @@ func (i *Invocation) runCommand() *cobra.Command {
 	var parallel int
 	var given paramFlags
 	cmd := &cobra.Command{
-		Use: "run FILE", Short: "Run a plan as a new session",
-		Long: "Run a plan as a new session. FILE is a plan if its name ends in .yml, .yaml or .json, or if\nthere is such a file; - is standard input. Anything else is a task in words, which needs an\nagent.",
+		Use: "run FILE|TEXT", Short: "Run a plan, or a task in words, as a new session",
+		Long: "Run a plan as a new session. FILE is a plan if its name ends in .yml, .yaml or .json, or if\nthere is such a file; - is standard input. Anything else is a task in words: a model makes its\nplan, and you approve it before anything is done.",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if file != "" {
 				return cobra.NoArgs(cmd, args)
@@ -93,14 +93,17 @@ func parallelFits(n int) error {
 	return &session.Error{Code: session.ErrUsage, Message: fmt.Sprintf("--max-parallel=%d: must be from 1 to %d; nothing was changed", n, session.MostParallel)}
 }
 
-// PowerNames are the classes of calls that --allow takes. files stands for write and
+// AllowUsage describes the value of --allow.
+const AllowUsage = "`CLASSES`, separated by commas: files (write and delete), write, delete, commands, network, git"
+
+// powerNames are the classes of calls that --allow takes. files stands for write and
 // delete, and commands for command.
-const PowerNames = "write|delete|files|command|commands|network|git"
+const powerNames = "write|delete|files|command|commands|network|git"
 
 // defineAllow adds --allow to cmd.
 func defineAllow(cmd *cobra.Command, allow *[]string) {
-	cmd.Flags().StringSliceVar(allow, "allow", nil, "what models may do without a question while this process runs: `"+PowerNames+"`, separated by commas; this is recorded")
-	completeValues(cmd, "allow", PowerNames)
+	cmd.Flags().StringSliceVar(allow, "allow", nil, "what models may do without a question while this process runs, which is recorded: "+AllowUsage)
+	completeValues(cmd, "allow", powerNames)
 }
 
 // allowed adds the settings of --allow to flags.
@@ -108,8 +111,8 @@ func allowed(names []string, flags map[string]string) error {
 	for _, name := range names {
 		classes := []string{strings.TrimSuffix(name, "s")}
 		switch {
-		case !slices.Contains(strings.Split(PowerNames, "|"), name):
-			return &session.Error{Code: session.ErrUsage, Message: "--allow=" + name + ": must be one of " + strings.ReplaceAll(PowerNames, "|", ", ") + "; nothing was changed"}
+		case !slices.Contains(strings.Split(powerNames, "|"), name):
+			return &session.Error{Code: session.ErrUsage, Message: "--allow=" + name + ": must be one of " + strings.ReplaceAll(powerNames, "|", ", ") + "; nothing was changed"}
 		case name == "files":
 			classes = []string{"write", "delete"}
 		}

@@ -39,6 +39,9 @@ func (t *talk) permitted(ctx context.Context, c *modelCall) error {
 		return t.changes(ctx, c.Item)
 	}
 	t.refuse(c.ID, session.MessageDenied, t.conv.Denial(byPerson, answer.Reason))
+	if !byPerson {
+		t.onCommit = append(t.onCommit, session.Notice{Kind: session.NoticeWarning, Text: fmt.Sprintf("%s was denied by the rules: %s: %s", c.ID, c.Label, t.Redact(answer.Reason))})
+	}
 	return t.deniedAgain(c.ID)
 }
 

@@ -157,7 +157,7 @@ func (p *Printer) Permit(in io.Reader, plan bool, offer string) (letter, words s
 	}
 	options := []string{"[Y]es, once"}
 	if offer != "" {
-		options = append(options, "[S]ession: also later in this session: "+offer, "[A]lways: in every session: "+offer)
+		options = append(options, "[S]ession: for the rest of this session, "+offer, "[A]lways: from now on, "+offer)
 	}
 	options = append(options, "[N]o", "[T]ell the model why not")
 	if plan {

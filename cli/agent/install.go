@@ -51,7 +51,7 @@ func (p *program) clientCommand(verb string, plan planner, short, long string) *
 	}
 	c.Flags().BoolVar(&write, "write", false, "change the files")
 	if verb == "install" {
-		c.Flags().StringSliceVar(&allow, "allow", allow, "what the agent may do without a question: `"+cli.PowerNames+"`, separated by commas")
+		c.Flags().StringSliceVar(&allow, "allow", allow, "what the agent may do without a question: "+cli.AllowUsage)
 	}
 	return c
 }

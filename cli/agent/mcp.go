@@ -74,7 +74,7 @@ enforces.`,
 	fl := c.Flags()
 	fl.BoolVar(&f.tools, "tools", false, "serve files and commands")
 	fl.BoolVar(&f.write, "allow-write", false, "without --tools: start, resume and cancel tasks")
-	fl.StringSliceVar(&f.allow, "allow", nil, "with --tools: what the agent may do without a question: `"+cli.PowerNames+"`, separated by commas; this is recorded")
+	fl.StringSliceVar(&f.allow, "allow", nil, "with --tools: what the agent may do without a question, which is recorded: "+cli.AllowUsage)
 	fl.StringVar(&f.sandbox, "sandbox", "on", "`off` runs commands with all your rights; this is recorded")
 	fl.StringVar(&f.conversation, "conversation", "", "with --tools: the client's own `id` of its conversation (default $"+conversationVariable+")")
 	fl.BoolVar(&f.fresh, "new", false, "with --tools: begin another session")
