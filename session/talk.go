@@ -281,6 +281,14 @@ func (s *Session) talking(e Event, id StepID) (*StepState, *Talk, error) {
 	return st, st.Talk, nil
 }
 
+func (s *Session) adopted(e Event, d PlanAdoptedData) (Delta, error) {
+	if st := s.Steps[d.StepID]; st == nil || st.Status != InProgress || s.Done != 0 || d.Steps < 2 {
+		return Delta{}, conflict(e, "%s does not end the planning of the session", e.Type)
+	}
+	s.Plan, s.Tasks, s.StepTotal = d.Plan, d.Tasks, d.Steps
+	return Delta{Scalars: true}, nil
+}
+
 func (s *Session) contextReduced(e Event, d ContextReducedData) (Delta, error) {
 	st, t, err := s.talking(e, d.StepID)
 	if err == nil && (t.Asked != 0 || t.First == 0 || d.Op != "" || d.Replies < 1 || d.Replies >= t.Turn) {
