@@ -161,3 +161,20 @@ type asking struct {
 func (a asking) Changed(ctx context.Context, changed []session.ChangedFile) (bool, error) {
 	return a.Person.Changed(ctx, a.from, changed, a.view)
 }
+
+// silent is the Door of an agent's calls. The agent gets answers instead of notices.
+type silent struct{ NoPerson }
+
+// Begin implements Door.
+func (*silent) Begin(ctx context.Context, _ Delivery) (context.Context, <-chan struct{}) {
+	return ctx, nil
+}
+
+// Notice implements Door.
+func (*silent) Notice(session.Notice) {}
+
+// Watches implements Door.
+func (*silent) Watches() bool { return false }
+
+// Waits implements Door.
+func (*silent) Waits(time.Duration, error) {}
