@@ -87,18 +87,44 @@ func readRules(text []byte, place string) (rules []policy.Rule, err error) {
 func (s *Setup) keepRule(rule string) error {
 	file := s.rulesFile()
 	err := os.MkdirAll(filepath.Dir(file), 0o700)
-	var f *os.File
 	if err == nil {
-		f, err = os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		err = appendLine(file, rule)
 	}
 	if err == nil {
-		_, err = f.WriteString(rule + "\n")
-		err = errors.Join(err, f.Sync(), f.Close())
+		err = syncName(file)
 	}
 	if err != nil {
 		return &session.Error{Code: session.ErrConfig, Message: "the answer was recorded, but its rule for later sessions was not kept", Place: file, Cause: err}
 	}
 	return nil
+}
+
+// appendLine adds a line to a file. A person may have left its last line without an end.
+func appendLine(file, line string) error {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	var last [1]byte
+	if err == nil && info.Size() > 0 {
+		if _, err = f.ReadAt(last[:], info.Size()-1); last[0] != '\n' {
+			line = "\n" + line
+		}
+	}
+	if err == nil {
+		_, err = f.WriteString(line + "\n")
+	}
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// syncName makes the name of a file durable.
+func syncName(file string) error {
+	dir, err := os.Open(filepath.Dir(file))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // judge says whether the call that does some work in a step is allowed. rules are those
