@@ -78,9 +78,6 @@ func (c *Conversation) Doubtful() bool {
 	return c.progress.times >= mostSame-1 || c.progress.stale >= mostStale-1
 }
 
-// bytesPerToken estimates the tokens of texts for which a provider gave no number.
-const bytesPerToken = 3
-
 // Tokens estimates the tokens of the next request. It begins with the numbers that the
 // provider gave for the last whole reply.
 func (c *Conversation) Tokens() int64 {
@@ -97,5 +94,5 @@ func (c *Conversation) Tokens() int64 {
 			n += len(call.Arguments)
 		}
 	}
-	return c.known + int64(n)/bytesPerToken
+	return c.known + int64(n)/session.BytesPerToken
 }

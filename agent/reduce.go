@@ -23,14 +23,16 @@ const (
 	keptOutputs, keptReplies = 3, 2
 	// longOutput is the length from which an output is left out.
 	longOutput = 400
-	// mostFacts limits the calls that a summary lists, and mostWords the texts of the model.
+	// mostFacts limits the calls that a summary lists, and mostWords the texts of the
+	// model.
 	mostFacts, mostWords = 200, 10
 	wordBytes            = 300
 )
 
 // history is what a conversation must know to leave out its old parts.
 type history struct {
-	// how many messages at the begin always stay: the task and the rules of the workspace
+	// how many messages at the beginning always stay: the task and the rules of the
+	// workspace
 	kept int
 	// replies in the requests: the index of the message, and the turn
 	starts []int
@@ -110,7 +112,7 @@ func (c *Conversation) Reduce(context int64) *session.ContextReducedData {
 // saves estimates the tokens of the outputs of the oldest n replies.
 func (c *Conversation) saves(n int) (tokens int64) {
 	c.old(n, func(m *session.Message, op string) {
-		tokens += int64(len(m.Text)-len(leftOut(op, len(m.Text)))) / bytesPerToken
+		tokens += int64(len(m.Text)-len(leftOut(op, len(m.Text)))) / session.BytesPerToken
 	})
 	return tokens
 }
@@ -146,7 +148,7 @@ func (c *Conversation) summary(n int) string {
 	text := "To make room, acode left out the oldest part of this conversation. FACTS from the records of acode, which are true and finished; do not do them again:\n"
 	text += listOf(facts, mostFacts)
 	if len(c.files) > 0 {
-		text += "Files that were written, with the begin of their SHA-256 after the last write:\n"
+		text += "Files that were written, with the beginning of their SHA-256 after the last write:\n"
 		for _, path := range slices.Sorted(maps.Keys(c.files)) {
 			text += "- " + path + " " + c.files[path][:min(12, len(c.files[path]))] + "\n"
 		}

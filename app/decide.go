@@ -148,7 +148,7 @@ func answer(sess *session.Session, r session.Request, shown session.Gate) ([]ses
 	}
 	again := session.ApprovalRequestedData{Question: shown.Question}
 	if shown.Call != nil {
-		again.Detail, again.Offer = shown.Call.Does, shown.Call.Offer
+		again.Detail = shown.Call.Does
 	}
 	drafts := sess.Answered(r, sess.Epoch+1, again)
 	if len(drafts) == 0 {

@@ -16,7 +16,7 @@ const manyTasks = 10
 
 // propose checks a plan that a model proposes. Its commands run in a sandbox, as all that
 // a model chose.
-func (w *work) propose(raw []byte, judge func(session.StepID, session.Step, string) session.Permission) (engine.Proposal, error) {
+func (w *work) propose(raw []byte, judge judge) (engine.Proposal, error) {
 	p, err := w.Talks.Plan(raw)
 	if err == nil {
 		err = w.acceptable(p)
@@ -27,9 +27,10 @@ func (w *work) propose(raw []byte, judge func(session.StepID, session.Step, stri
 	if err != nil {
 		return engine.Proposal{}, err
 	}
+	p.MaxParallel = cmp.Or(p.MaxParallel, w.Settings.Config.MaxParallel)
 	out := engine.Proposal{Plan: p, Asks: w.Settings.Config.Approvals.Plan != "never", Lines: []string{p.Task}}
 	if n := len(p.Tasks); n > manyTasks {
-		out.Lines = append(out.Lines, fmt.Sprintf("(This plan has %d tasks. The request may be too large; consider to divide it.)", n))
+		out.Lines = append(out.Lines, fmt.Sprintf("(This plan has %d tasks. The request may be too large; consider dividing it.)", n))
 	}
 	for i := range p.Tasks {
 		t := &p.Tasks[i]
@@ -95,7 +96,7 @@ func (w *work) acceptable(p *session.Plan) error {
 
 // confined confines a step of a proposed plan. It returns what the step does, and whether
 // a person must be asked about it. It returns an error if the rules deny it.
-func confined(id session.StepID, s *session.Step, judge func(session.StepID, session.Step, string) session.Permission) (lines []string, asks bool, err error) {
+func confined(id session.StepID, s *session.Step, judge judge) (lines []string, asks bool, err error) {
 	lines = s.Does()
 	if s.Run == nil && len(s.Changes) == 0 {
 		return lines, false, nil

@@ -53,6 +53,9 @@ func Asks(p *session.Plan, sess *session.Session) bool {
 	return false
 }
 
+// asks reports whether this process may ask a model.
+func (w *work) asks() bool { return w.Talks != nil && Asks(w.plan, w.writer.Session()) }
+
 // fillModels returns a copy of p in which every prompt names its model. It returns
 // ErrConfig if a model is not configured.
 func (s *Site) fillModels(p *session.Plan) (*session.Plan, error) {
@@ -116,7 +119,7 @@ func (w *work) modelsThere() error {
 
 // prompting returns what prompt steps need.
 func (w *work) prompting(root *workspace.Root) (engine.Prompting, error) {
-	if w.Talks == nil {
+	if !w.asks() {
 		return engine.Prompting{}, nil
 	}
 	judge, err := w.judges()
@@ -196,8 +199,16 @@ func (r replies) Forget(key string) error {
 }
 
 // limits returns the limits of the session. A limit that was given as a flag is what this
-// process may use in addition.
+// process may use in addition, also after a model has made the plan.
 func (w *work) limits() engine.Limits {
+	if w.most == nil {
+		most := w.mostNow()
+		w.most = &most
+	}
+	return *w.most
+}
+
+func (w *work) mostNow() engine.Limits {
 	c := w.Settings.Config.Limits
 	out := engine.Limits{Requests: c.Turns, Tokens: c.Tokens, Cost: c.Cost}
 	requests, used := w.writer.Session().Spent()

@@ -64,13 +64,14 @@ func (w *work) askTrust(ctx context.Context) error {
 	for id, step := range w.plan.All() {
 		begins = begins || step.Kind == session.KindPrompt && w.writer.Session().Status(id) == session.Pending
 	}
-	if !begins {
+	if !begins || w.trustAsked {
 		return nil
 	}
 	t, err := w.Trust()
 	if err != nil || t.Trusted || len(t.Files) == 0 { // trusted warns about the error
 		return nil
 	}
+	w.trustAsked = true
 	a, err := w.door.Trust(ctx, t.Masked(w.Redactor.String))
 	switch {
 	case errors.Is(err, session.ErrApproval):
@@ -91,12 +92,12 @@ func (w *work) trusted(context.Context) []session.TrustedFile {
 	switch {
 	case err != nil:
 		w.mistrusts(session.Notice{Text: err.Error()})
-	case len(t.Refused) > 0:
-		w.mistrusts(session.Notice{Text: "models do not get a file of this workspace: " + strings.Join(t.Refused, "; ")})
 	case len(t.Files) > 0 && !t.Trusted && t.Before:
 		w.mistrusts(session.Notice{Text: t.Names() + " changed since a person trusted this workspace, so models do not get it", Hint: w.toTrust()})
 	case len(t.Files) > 0 && !t.Trusted:
 		w.mistrusts(session.Notice{Text: "no one trusts " + t.Names() + " of this workspace yet, so models do not get it", Hint: w.toTrust()})
+	case len(t.Refused) > 0:
+		w.mistrusts(session.Notice{Text: "models do not get a file of this workspace: " + strings.Join(t.Refused, "; ")})
 	}
 	if err != nil || !t.Trusted {
 		return nil

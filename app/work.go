@@ -110,6 +110,10 @@ type work struct {
 	fresh bool
 	// models is nil unless steps ask one
 	models *presence
+	// most is nil before the limits of this process are worked out
+	most *engine.Limits
+	// trustAsked says that the person was asked about the files of the workspace
+	trustAsked bool
 	// planOnly pauses the session when a model has made a plan
 	planOnly bool
 	// nil until it is read
@@ -142,7 +146,9 @@ func (s *Site) Start(ctx context.Context, door Door, o Start) (Outcome, error) {
 		return Outcome{}, err
 	}
 	p := *filled
-	p.MaxParallel = cmp.Or(o.MaxParallel, p.MaxParallel, s.Settings.Config.MaxParallel)
+	if p.MaxParallel = cmp.Or(o.MaxParallel, p.MaxParallel); !p.Planned() {
+		p.MaxParallel = cmp.Or(p.MaxParallel, s.Settings.Config.MaxParallel)
+	}
 	w := &work{Site: s, door: door, plan: &p, params: o.Params, fresh: true, planOnly: o.PlanOnly, timeout: o.Timeout, tally: tally{now: s.Now}}
 	err = w.create(ctx, o.ID, o.Source)
 	var out Outcome
@@ -207,7 +213,7 @@ func (w *work) execute(ctx context.Context) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	if w.timeout == 0 && w.planned(ctx) == nil && Asks(w.plan, w.writer.Session()) {
+	if w.timeout == 0 && w.Talks != nil && w.planned(ctx) == nil && w.asks() {
 		w.timeout = w.Settings.Config.Limits.Time
 	}
 	if w.timeout > 0 {
@@ -279,7 +285,7 @@ func (w *work) prepare(ctx context.Context, again <-chan struct{}) (session.Resu
 			w.door.Notice(session.Notice{Kind: session.NoticeWarning, Hint: then})
 		}
 	}
-	if Asks(w.plan, w.writer.Session()) && w.Talks != nil {
+	if w.asks() {
 		defer w.look(ctx)()
 	}
 	w.writer.Warm()
@@ -458,7 +464,7 @@ func (w *work) carryOut(ctx context.Context, again <-chan struct{}, root *worksp
 		}
 		e.Commands = live
 	}
-	if Asks(w.plan, w.writer.Session()) {
+	if w.asks() {
 		ready.Begin = append(ready.Begin, w.granted()...)
 		if err := w.askTrust(ctx); err != nil {
 			return session.Result{}, err

@@ -53,6 +53,9 @@ func (i *Invocation) decides(v *app.Verdict) func(*cobra.Command, []string) erro
 		if err != nil {
 			return err
 		}
+		if held != nil && v.Scope != "" {
+			return &session.Error{Code: session.ErrUsage, Message: "held changes can be approved only this once; nothing was changed", Next: session.Words("approve them without --for")}
+		}
 		if held != nil {
 			return i.decideHeld(ctx, s, *held, *v)
 		}

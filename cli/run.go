@@ -168,6 +168,9 @@ func (i *Invocation) run(ctx context.Context, f starting) error {
 			f.file, f.request = "", strings.TrimSpace(string(text))
 		}
 	}
+	if f.planOnly && f.request == "" {
+		return &session.Error{Code: session.ErrUsage, Message: "--plan-only is for a task in words, and this is a plan; nothing was changed", Next: session.Words("use --dry-run to see what a plan would run")}
+	}
 	p, values, setup, err := i.accept(f)
 	if err == nil && i.Talks == nil && app.Asks(p, nil) {
 		return i.handOver(agentProgram)

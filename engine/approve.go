@@ -57,7 +57,7 @@ func (b *branch) approve(ctx context.Context, it *session.Item, step *session.St
 // granted reports whether a person approved this exact question for this epoch.
 func (b *branch) granted(id session.StepID, digest string) bool {
 	a := b.book.step(id.Of()).Approval
-	return a != nil && a.Digest == digest && a.Answer == "granted" && a.For == b.epoch
+	return a != nil && a.Digest == digest && a.Valid(b.epoch)
 }
 
 func (b *branch) grant(id session.StepID, digest string, a Answer) session.Draft {

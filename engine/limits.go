@@ -26,9 +26,6 @@ func (p Price) Of(u session.Usage) int64 {
 	return ((u.Input-u.Cached)*p.Input + u.Cached*p.Cached + u.Output*p.Output) / 1e6
 }
 
-// bytesPerToken estimates tokens where a provider gave no number.
-const bytesPerToken = 3
-
 // priced returns u with its cost.
 func (t *talk) priced(u session.Usage) session.Usage {
 	if t.Price != nil {
@@ -43,6 +40,9 @@ func (t *talk) within(ctx context.Context, ask func() error) error {
 	t.spending.Lock()
 	defer t.spending.Unlock()
 	if err := t.settled(ctx); err != nil {
+		return err
+	}
+	if err := t.reduce(ctx); err != nil {
 		return err
 	}
 	if err := t.exceeds(); err != nil {
@@ -144,12 +144,7 @@ func (t *talk) warn(about session.Reason, text string) {
 
 // adds reports whether the next request adds a message of this kind.
 func (t *talk) adds(kind string) bool {
-	for _, n := range t.notes {
-		if n.Kind == kind {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.notes, func(n session.MessageAddedData) bool { return n.Kind == kind })
 }
 
 func (t *talk) limit(reason session.Reason, why string, next session.Hint) error {

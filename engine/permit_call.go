@@ -142,7 +142,7 @@ func (b *branch) lastQuestion(ctx context.Context) (q session.ApprovalRequestedD
 // stands.
 func (c *Calls) Answer(ctx context.Context, q session.ApprovalRequestedData, a Answer) error {
 	b := c.join()
-	defer c.leave(b)
+	defer c.giveUp(b, q.StepID) // it keeps the drafts of others, unless they were committed
 	c.asking.Lock()
 	defer c.asking.Unlock()
 	last := b.book.step(q.Of()).Approval

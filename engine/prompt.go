@@ -244,7 +244,7 @@ func (t *talk) turn(ctx context.Context) (*session.Reply, error) {
 	}
 	id := session.TurnID(t.it.ID, turn)
 	key := session.KeyOf(t.id, id, attempt).String()
-	if err := t.within(ctx, func() error { return t.asks(ctx, id, key, attempt) }); err != nil {
+	if err := t.within(ctx, func() error { return t.commit(ctx, t.intent(id, key, attempt)...) }); err != nil {
 		return nil, err
 	}
 	t.notes = nil
@@ -273,19 +273,23 @@ func (t *talk) failing() bool {
 	return false
 }
 
-// asks commits the intent of a request. Where the conversation outgrows the context of
-// the model, it first leaves out old parts.
-func (t *talk) asks(ctx context.Context, id session.StepID, key string, attempt int) error {
-	drafts := t.intent(id, key, attempt)
+// reduce leaves out old parts of a conversation that outgrows the context of the model.
+func (t *talk) reduce(ctx context.Context) error {
 	limit := t.room()
 	if reduced := t.conv.Reduce(limit); reduced != nil {
 		reduced.StepID = t.it.ID
-		drafts = append([]session.Draft{{Type: session.ContextReduced, Data: *reduced}}, drafts...)
-	} else if n := t.conv.Tokens(); limit > 0 && n > limit {
+		if err := t.commit(ctx, session.Draft{Type: session.ContextReduced, Data: *reduced}); err != nil {
+			return err
+		}
+		if err := t.catchUp(ctx); err != nil {
+			return err
+		}
+	}
+	if n := t.conv.Tokens(); limit > 0 && n > limit {
 		return t.limit(session.ReasonTokens, fmt.Sprintf("the conversation has about %d tokens, and the context of the model has room for %d", n, limit),
 			session.Then("to continue with a model that has a larger context", session.MoveChooseModel, t.short))
 	}
-	return t.commit(ctx, drafts...)
+	return nil
 }
 
 // room returns how many tokens a request may have; 0 for any number.

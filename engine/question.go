@@ -117,10 +117,13 @@ func (b *branch) wantsFiles(ctx context.Context, it *session.Item) (lines []stri
 	for _, tr := range all {
 		before, berr := b.image(tr.Path, tr.Pre)
 		after, aerr := b.image(tr.Path, tr.Post)
-		if berr == nil && aerr == nil {
+		switch err := errors.Join(berr, aerr); {
+		case err == nil:
 			lines = append(lines, b.Diff(before, after, tr.Path)...)
-		} else {
+		case errors.Is(err, errTooLarge):
 			lines = append(lines, tr.Path+": the difference is too large to show")
+		default:
+			return nil, nil, fileFailure(err)
 		}
 	}
 	bound, err = json.Marshal(all)

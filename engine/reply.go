@@ -85,7 +85,7 @@ func (t *talk) noReply(ctx context.Context, id session.StepID, key string, attem
 // fails queues ModelFailed with the part of the reply that arrived.
 func (t *talk) fails(ctx context.Context, id session.StepID, key string, attempt int, raw []byte, why string) (err error) {
 	d := session.ModelFailedData{StepID: id, Key: key, Attempt: attempt, Code: session.ErrModel, Message: why}
-	d.Usage = t.priced(session.Usage{Input: t.conv.Tokens(), Output: int64(len(raw)) / bytesPerToken, Estimated: true})
+	d.Usage = t.priced(session.Usage{Input: t.conv.Tokens(), Output: int64(len(raw)) / session.BytesPerToken, Estimated: true})
 	if len(raw) > 0 {
 		if d.Part, err = t.stage(ctx, raw); err != nil {
 			return err

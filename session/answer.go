@@ -39,7 +39,7 @@ func (s *Session) Answered(r Request, epoch uint64, again ApprovalRequestedData)
 	}
 	id := r.Step.Of()
 	id.Op = st.Approval.Op
-	again.StepID, again.Digest = id, r.Digest
+	again.StepID, again.Digest, again.Call, again.Offer = id, r.Digest, st.Approval.Call, st.Approval.Offer
 	grant := Draft{Type: ApprovalGranted, Actor: "user", Data: ApprovalGrantedData{StepID: id, Digest: r.Digest, By: r.By, For: epoch, Scope: r.Scope}}
 	switch asked := st.Approval; {
 	case r.Kind == RequestDeny && asked.Answer != "denied":

@@ -128,6 +128,7 @@ func (c *Continuation) Ask(m Move, s *Session) Hint {
 		}
 		if open++; open == 1 {
 			h.Step = it.ID
+			h.Step.Op = st.Approval.Op
 		}
 	}
 	if open < 2 {

@@ -54,7 +54,8 @@ const (
 	MoveVerify Move = "verify"
 	// show which processes hold the locks
 	MoveUnlock Move = "unlock"
-	MoveTrust  Move = "trust"
+	// show the files of the workspace that models may get, and trust them
+	MoveTrust Move = "trust"
 	// cancel the session
 	MoveCancel Move = "cancel"
 	// end the running command of the session

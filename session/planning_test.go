@@ -26,6 +26,10 @@ func TestPlanOfARequest(t *testing.T) {
 	if d := cmp.Diff([][]string{nil, {"plan"}, {"a"}}, [][]string{whole.Tasks[0].DependsOn, whole.Tasks[1].DependsOn, whole.Tasks[2].DependsOn}); d != "" {
 		t.Errorf("dependencies (-want +got):\n%s", d)
 	}
+	p.MaxParallel = 2 // the person said so
+	if got := p.Adopt(proposed).MaxParallel; got != 2 {
+		t.Errorf("max_parallel of the person: got %d", got)
+	}
 	s.Steps[session.PlanningStep()] = &session.StepState{Status: session.StepDone}
 	if whole.Planning(s) || whole.Planning(&session.Session{}) != true {
 		t.Error("Planning is wrong after the planning")
@@ -79,5 +83,28 @@ func TestAnswerLines(t *testing.T) {
 	}
 	if n := (session.Usage{Input: 2, Output: 3}).Tokens(); n != 5 {
 		t.Errorf("Tokens: %d", n)
+	}
+}
+
+// The hint of several questions names the call, and a question that is asked again keeps
+// its call.
+func TestQuestionsNameTheirCall(t *testing.T) {
+	step := session.StepID{Task: "fix", Step: "code"}
+	s := &session.Session{Short: "abc123", Epoch: 2, Steps: map[session.StepID]*session.StepState{
+		step: {StepID: step, LastSeq: 7, Status: session.InProgress, Approval: &session.Approval{Digest: "d", Op: "n3", Call: "c", Offer: "o", Answer: "granted", For: 1, Asked: 5}},
+	}}
+	drafts := s.Answered(session.Request{Kind: session.RequestApprove, Step: step, Digest: "d", Asked: 7, By: "ann"}, 3, session.ApprovalRequestedData{Question: "Again?"})
+	if len(drafts) != 2 {
+		t.Fatalf("Answered: %+v", drafts)
+	}
+	if d := drafts[0].Data.(session.ApprovalRequestedData); d.Call != "c" || d.Offer != "o" || d.Op != "n3" || d.Question != "Again?" {
+		t.Errorf("the question asked again is %+v", d)
+	}
+	other := session.StepID{Task: "fix", Step: "more"}
+	s.Steps[step].Approval.Answer = ""
+	s.Steps[other] = &session.StepState{StepID: other, Approval: &session.Approval{Digest: "e", Op: "c1.2"}}
+	c := session.Continuation{Items: []session.Item{{ID: step}, {ID: other}}}
+	if h := c.Ask(session.MoveApprove, s); h.Step.String() != "fix/code/n3" {
+		t.Errorf("Ask: got %s", h.Step)
 	}
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -55,16 +56,18 @@ func PlanningPlan(request, model string) *Plan {
 }
 
 // Planning reports whether a model makes the rest of p in s.
-func (p *Plan) Planning(s *Session) bool {
-	id := PlanningStep()
+func (p *Plan) Planning(s *Session) bool { return p.Planned() && s.Status(PlanningStep()) != StepDone }
+
+// Planned reports whether p begins with the planning by a model.
+func (p *Plan) Planned() bool {
 	first := p.Tasks[0].Steps[0]
-	return first.Prompt != nil && first.Prompt.Plans && s.Status(id) != StepDone
+	return first.Prompt != nil && first.Prompt.Plans
 }
 
 // Adopt returns p with the tasks that a model proposed, which all wait for the planning.
 func (p *Plan) Adopt(proposed *Plan) *Plan {
 	out := *proposed
-	out.Task, out.Tasks = p.Task, slices.Clone(p.Tasks)
+	out.Task, out.Tasks, out.MaxParallel = p.Task, slices.Clone(p.Tasks), cmp.Or(p.MaxParallel, proposed.MaxParallel)
 	for _, t := range proposed.Tasks {
 		if len(t.DependsOn) == 0 {
 			t.DependsOn = []string{PlanningStep().Task}
@@ -119,6 +122,9 @@ type Usage struct {
 	// Estimated says that the provider gave no numbers.
 	Estimated bool `json:"estimated,omitempty"`
 }
+
+// BytesPerToken estimates the tokens of a text for which a provider gave no number.
+const BytesPerToken = 3
 
 // Tokens returns the sum of all tokens.
 func (u Usage) Tokens() int64 { return u.Input + u.Output }
