@@ -89,7 +89,7 @@ func (s *Site) model(name string) (engine.Model, error) {
 	case s.Talks == nil:
 		return nil, ErrNeedsModels
 	case name == "":
-		return nil, &session.Error{Code: session.ErrConfig, Message: "the plan asks a model, and no model is chosen; nothing was changed",
+		return nil, &session.Error{Code: session.ErrConfig, Message: "a model is needed, and none is chosen; nothing was changed",
 			Next: session.Then("name one as model in the plan or in your configuration; to see its format", session.MoveConfigSchema, "")}
 	case !ok:
 		return nil, &session.Error{Code: session.ErrConfig, Message: fmt.Sprintf("the model %q is not configured; nothing was changed", name),

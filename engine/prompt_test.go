@@ -421,3 +421,41 @@ func TestWorkGoesOnWhenTheProviderIsBack(t *testing.T) {
 		}
 	})
 }
+
+// worded is a conversation whose messages another version of acode words.
+type worded struct {
+	*talk.Conversation
+	version int
+}
+
+func (c worded) Version() int { return c.version }
+
+// After an upgrade that words events differently, the conversation continues, and each
+// request records its version.
+func TestUpgradeOfTheWords(t *testing.T) {
+	w := newPrompted(t, session.Prompt{MaxTurns: 1}, writesAndRuns, isDone)
+	for _, run := range []struct {
+		version int
+		state   session.State
+	}{{7, session.Paused}, {8, session.Completed}} {
+		p := w.process()
+		converse := p.prompting.Converse
+		p.prompting.Converse = func(id session.StepID, of *session.Prompt) engine.Conversation {
+			return worded{converse(id, of).(*talk.Conversation), run.version}
+		}
+		if res := p.must(); res.State != run.state {
+			t.Fatalf("with version %d the session is %s: %s", run.version, res.State, res.Message)
+		}
+	}
+	var versions []int
+	for _, e := range w.events {
+		var d session.ModelAskedData
+		if e.Type == session.ModelAsked && e.Decode(&d) == nil {
+			versions = append(versions, d.Render)
+		}
+	}
+	if d := cmp.Diff([]int{7, 8}, versions); d != "" {
+		t.Errorf("versions (-want +got):\n%s", d)
+	}
+	w.lawful()
+}
