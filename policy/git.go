@@ -43,11 +43,16 @@ var (
 	gitFlags   = strings.Fields("--no-pager -P --no-optional-locks")
 	gitChanges = strings.Fields("add commit checkout switch restore reset merge cherry-pick revert branch tag stash mv init apply am notes rm clean")
 	gitNetwork = strings.Fields("push fetch pull clone ls-remote remote submodule archive lfs svn send-email fetch-pack send-pack upload-pack p4 http-fetch http-push")
-	// those of gitNetwork that start nothing without a flag for it
-	gitPlain = strings.Fields("push fetch pull clone ls-remote")
 	// they drop changes that are in no commit
 	gitDrops = strings.Fields("rm clean restore reset checkout")
 )
+
+// gitPrograms are those of gitNetwork that start nothing without a flag for it, with
+// these flags.
+var gitPrograms = map[string]string{
+	"push": "receive-pack exec", "fetch": "upload-pack", "pull": "upload-pack", "ls-remote": "upload-pack exec",
+	"clone": "u upload-pack c config template",
+}
 
 // git returns the effects of a command of git. Everything of git that is not
 // known may execute a program: an alias, a hook or an argument.
@@ -69,7 +74,7 @@ func git(args []shell.Word) []need {
 		return nil
 	}
 	out := []need{{class: Git, why: "git " + name + " may change the repository"}}
-	if !known || !slices.Contains(gitChanges, name) && (!slices.Contains(gitPlain, name) || starts(rest)) {
+	if !known || !slices.Contains(gitChanges, name) && starts(name, rest) {
 		out = append(out, need{class: Command, why: "git " + name + " may start a program"})
 	}
 	if slices.Contains(gitNetwork, name) {
@@ -81,9 +86,10 @@ func git(args []shell.Word) []need {
 	return out
 }
 
-// starts reports whether an argument may name a program.
-func starts(args []shell.Word) bool {
-	return hasFlag(args, "--up", "--rec", "--e", "--conf", "--templ", "-c", "-o") || slices.ContainsFunc(args, func(a shell.Word) bool { return !plain(a) || strings.Contains(a.Text, "::") })
+// starts reports whether a command of git may start a program that an argument names.
+func starts(name string, args []shell.Word) bool {
+	names, ok := gitPrograms[name]
+	return !ok || gives(args, names) || slices.ContainsFunc(args, func(a shell.Word) bool { return !a.Exact || strings.Contains(a.Text, "::") })
 }
 
 // drops reports whether an argument deletes or replaces branches, tags, stashes or

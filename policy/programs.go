@@ -157,9 +157,11 @@ func version(args []shell.Word) bool {
 // Programs with effects of their own.
 var (
 	deleters = strings.Fields("rm rmdir unlink shred truncate")
-	networks = strings.Fields("curl wget ping ping6 dig host nslookup whois nc ncat netcat telnet traceroute tracepath")
+	networks = strings.Fields("curl ping ping6 dig host nslookup whois traceroute tracepath")
+	// flags of curl that load a library, or a file with further flags
+	curlLoads = "engine K config"
 	// they also execute things that they get, or that the workspace holds
-	remotes = strings.Fields(`ssh scp sftp rsync ftp lftp mosh socat gh glab hub aws az gcloud gsutil kubectl helm docker docker-compose podman terraform ansible
+	remotes = strings.Fields(`wget nc ncat netcat telnet ssh scp sftp rsync ftp lftp mosh socat gh glab hub aws az gcloud gsutil kubectl helm docker docker-compose podman terraform ansible
 		ansible-playbook vagrant npx pnpx bunx uvx pipx apt apt-get aptitude dnf yum zypper pacman apk brew snap flatpak twine psql mysql redis-cli mongosh`)
 	// commands of package managers that fetch or send
 	fetching = map[string]string{
@@ -184,6 +186,8 @@ func effects(name string, args []shell.Word) []Class {
 	switch {
 	case slices.Contains(deleters, name):
 		return []Class{Delete}
+	case name == "curl" && gives(args, curlLoads):
+		return []Class{Network, Write, Command}
 	case slices.Contains(networks, name):
 		return []Class{Network, Write}
 	case slices.Contains(remotes, name), fetching[name] != "" && slices.Contains(strings.Split(fetching[name], " "), first):
