@@ -156,7 +156,7 @@ func (c *Client) refused(answer *http.Response) error {
 	retryable := status == http.StatusRequestTimeout || status == http.StatusConflict || status == http.StatusTooManyRequests && !f.says("insufficient_quota") || status >= 500
 	e := c.fails(said, retryable, nil)
 	if retryable {
-		e.Wait = wait(answer.Header, c.Now())
+		e.Wait = wait(answer, c.Now())
 	}
 	return e
 }

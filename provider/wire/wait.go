@@ -13,8 +13,9 @@ const longest = 365 * 24 * time.Hour
 
 // wait returns how long a server asks to wait; 0 if it does not say. Servers write
 // milliseconds, seconds or a date. Otherwise the time counts at which a used-up
-// allowance is full again.
-func wait(h http.Header, now time.Time) time.Duration {
+// allowance is full again, if the server says that too much was asked.
+func wait(answer *http.Response, now time.Time) time.Duration {
+	h := answer.Header
 	if n, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil {
 		return span(n / 1000)
 	}
@@ -24,6 +25,9 @@ func wait(h http.Header, now time.Time) time.Duration {
 	}
 	if at, err := http.ParseTime(after); err == nil {
 		return until(at, now, h)
+	}
+	if answer.StatusCode != http.StatusTooManyRequests {
+		return 0
 	}
 	return reset(h, now)
 }
