@@ -132,7 +132,7 @@ func (f *file) model(entry *strictyaml.Value) (m Model) {
 			k.read(f, &m, v)
 		}
 	}
-	if m.Proxy != "" && strings.HasPrefix(m.BaseURL, "http:") {
+	if u, err := url.Parse(m.BaseURL); err == nil && m.Proxy != "" && thisMachine(u.Hostname()) {
 		f.Fail(o.Get("proxy").At, "remove it", "base_url is on this machine, which no proxy reaches")
 	}
 	return m

@@ -100,6 +100,7 @@ func TestModelsRefused(t *testing.T) {
 		"price_places":     {openai + "price: {input: 1, output: 0.0000001}}\n", ":2:61", "at most 6 places", false},
 		"price_negative":   {openai + "price: {input: -1, output: 1}}\n", ":2:50", "must be a decimal number", false},
 		"proxy_loopback":   {openai + "base_url: http://localhost:1/v1, proxy: http://p}\n", ":2:75", "which no proxy reaches", false},
+		"proxy_tls":        {openai + "base_url: https://127.0.0.1:1/v1, proxy: http://p}\n", ":2:76", "which no proxy reaches", false},
 		"proxy":            {openai + "proxy: p:3128}\n", ":2:42", "must be an address that begins with https:// or http:// or socks5://", true},
 	} {
 		t.Run(name, func(t *testing.T) {

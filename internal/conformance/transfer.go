@@ -165,13 +165,16 @@ func (p Provider) refusals(t *testing.T) {
 	}
 }
 
-// waits sends each form in which servers ask to wait.
+// waits sends each form in which servers ask to wait. Any answer may tell when an
+// allowance is full again, so that counts only if it says that too much was asked.
 func (p Provider) waits(t *testing.T) {
 	for name, tt := range map[string]struct {
 		headers map[string]string
 		want    time.Duration
 	}{
 		"none":         {nil, 0},
+		"503":          {map[string]string{"Retry-After": "7"}, 7 * time.Second},
+		"503_reset":    {map[string]string{"x-ratelimit-reset-requests": "7m12s", "x-ratelimit-remaining-requests": "0"}, 0},
 		"seconds":      {map[string]string{"Retry-After": "7"}, 7 * time.Second},
 		"fraction":     {map[string]string{"Retry-After": "0.5"}, 500 * time.Millisecond},
 		"milliseconds": {map[string]string{"retry-after-ms": "1250", "Retry-After": "9"}, 1250 * time.Millisecond},
@@ -197,6 +200,10 @@ func (p Provider) waits(t *testing.T) {
 					if w.Header()[k] = nil; v != "" {
 						w.Header().Set(k, v)
 					}
+				}
+				if strings.HasPrefix(name, "503") {
+					w.WriteHeader(http.StatusServiceUnavailable)
+					return
 				}
 				w.WriteHeader(http.StatusTooManyRequests)
 			})
@@ -314,8 +321,10 @@ func (p Provider) proxy(t *testing.T) {
 	if err := m.Ask(t.Context(), hello(), io.Discard); !failsWith(err, session.ErrModel, "broke", true) || len(seen) != 1 || !strings.HasPrefix(seen[0], "CONNECT models.invalid:443") || strings.Contains(seen[0], Key) {
 		t.Errorf("a configured proxy: got %v, and the proxy saw %q", err, seen)
 	}
-	if _, err := p.New(wire.Options{Name: "m", BaseURL: "http://127.0.0.1:1", Proxy: s.URL}); !failsWith(err, session.ErrConfig, "its proxy", false) {
-		t.Errorf("a proxy for this machine: got %v", err)
+	for _, url := range []string{"http://127.0.0.1:1", "https://127.0.0.1:1", "https://localhost/v1", "https://[::1]", "http://models.invalid"} {
+		if _, err := p.New(wire.Options{Name: "m", BaseURL: url, Proxy: s.URL}); !failsWith(err, session.ErrConfig, "its proxy", false) {
+			t.Errorf("a proxy for %s: got %v", url, err)
+		}
 	}
 }
 

@@ -81,8 +81,8 @@ func New(o Options) (*Client, error) {
 	}
 	if o.Proxy != "" {
 		proxy, err := url.Parse(o.Proxy)
-		if err != nil || proxy.Host == "" || base.Scheme == "http" {
-			return nil, c.config("its proxy is not an address, or base_url is http", "correct proxy in your configuration")
+		if err != nil || proxy.Host == "" || base.Scheme == "http" || c.Leaves() == "" {
+			return nil, c.config("its proxy is not an address, or base_url is http or on this machine", "correct proxy in your configuration")
 		}
 		transport.Proxy = http.ProxyURL(proxy)
 	}
@@ -121,7 +121,7 @@ func (c *Client) Host() string { return c.base.Host }
 // Leaves returns the host of the model; empty if that is this machine.
 func (c *Client) Leaves() string {
 	name := c.base.Hostname()
-	if ip := net.ParseIP(name); name == "localhost" || ip != nil && ip.IsLoopback() {
+	if name == "localhost" || net.ParseIP(name).IsLoopback() {
 		return ""
 	}
 	return c.base.Host
