@@ -132,8 +132,14 @@ func (m Model) unusable(what, place string, cause error) error {
 		Next: session.Words("correct the script, then resume")}
 }
 
-// lines returns the lines of the script.
-func (m Model) lines() ([][]byte, error) {
+// entry is a line of the file.
+type entry struct {
+	number int
+	text   []byte
+}
+
+// lines returns the lines of the script. Empty ones count as nothing.
+func (m Model) lines() (out []entry, err error) {
 	info, err := os.Stat(m.File)
 	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxBytes) {
 		err = fmt.Errorf("it is not a file of at most %d bytes", maxBytes)
@@ -145,7 +151,12 @@ func (m Model) lines() ([][]byte, error) {
 	if err != nil {
 		return nil, m.unusable("its script cannot be read", m.File, err)
 	}
-	return bytes.Split(bytes.TrimSpace(raw), []byte("\n")), nil
+	for i, text := range bytes.Split(raw, []byte("\n")) {
+		if len(bytes.TrimSpace(text)) > 0 {
+			out = append(out, entry{i + 1, text})
+		}
+	}
+	return out, nil
 }
 
 // reply returns the line of the script for r.
@@ -163,26 +174,26 @@ func (m Model) reply(r session.ModelRequest) (line, error) {
 
 // linesFor returns the lines for conversations with this first message. It keeps lines
 // that are not valid, which read refuses.
-func linesFor(lines [][]byte, first string) (out [][]byte) {
-	for _, raw := range lines {
+func linesFor(lines []entry, first string) (out []entry) {
+	for _, e := range lines {
 		var l struct {
 			For string `json:"for"`
 		}
-		if json.Unmarshal(raw, &l) != nil || strings.Contains(first, l.For) {
-			out = append(out, raw)
+		if json.Unmarshal(e.text, &l) != nil || strings.Contains(first, l.For) {
+			out = append(out, e)
 		}
 	}
 	return out
 }
 
-// read returns a line of the script.
-func (m Model) read(lines [][]byte, n int) (line, error) {
+// read returns a reply of the script.
+func (m Model) read(lines []entry, n int) (line, error) {
 	if n >= len(lines) {
 		return line{}, m.unusable(fmt.Sprintf("its script has %d replies, and this is request %d", len(lines), n+1), m.File, nil)
 	}
 	var l line
-	if err := json.Unmarshal(lines[n], &l); err != nil {
-		return line{}, m.unusable("its script is not valid", fmt.Sprintf("%s:%d", m.File, n+1), err)
+	if err := json.Unmarshal(lines[n].text, &l); err != nil {
+		return line{}, m.unusable("its script is not valid", fmt.Sprintf("%s:%d", m.File, lines[n].number), err)
 	}
 	return l, nil
 }

@@ -135,6 +135,16 @@ func TestServe(t *testing.T) {
 	}
 }
 
+// An error names the line as a person finds it in the file.
+func TestPlaceOfBadLine(t *testing.T) {
+	m := model(t, "", `{"for":"plan","text":"a plan"}`, `{"text":"one"}`, "", `{"for":"plan","text":"more"}`, `{"text":`)
+	err := m.Ask(t.Context(), after(1, 0), &bytes.Buffer{})
+	var e *session.Error
+	if !errors.As(err, &e) || e.Place != m.File+":6" {
+		t.Errorf("got %#v, want the place %s:6", err, m.File)
+	}
+}
+
 func TestNoReply(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()

@@ -2,12 +2,10 @@ package script
 
 import (
 	"encoding/json"
-	"errors"
 	"strings"
 	"time"
 
 	"github.com/acode-dev/acode/provider/script/server"
-	"github.com/acode-dev/acode/session"
 )
 
 // Serve returns the reply to a conversation with a server. As for Ask, n whole messages
@@ -16,7 +14,7 @@ import (
 func (m Model) Serve(c server.Conversation) server.Reply {
 	lines, err := m.lines()
 	if err != nil {
-		return refused(err)
+		return server.Reply{Refused: err.Error()}
 	}
 	if len(c.Messages) > 0 {
 		lines = linesFor(lines, c.Messages[0].Text)
@@ -35,7 +33,7 @@ func (m Model) Serve(c server.Conversation) server.Reply {
 	}
 	l, err := m.read(lines, n)
 	if err != nil {
-		return refused(err)
+		return server.Reply{Refused: err.Error()}
 	}
 	r := server.Reply{Text: l.Text, Pause: time.Duration(l.Pause) * time.Millisecond}
 	for _, c := range l.Calls {
@@ -45,12 +43,4 @@ func (m Model) Serve(c server.Conversation) server.Reply {
 		r.Calls = append(r.Calls, server.Call{ID: c.ID, Name: c.Tool, Arguments: c.Arguments})
 	}
 	return r
-}
-
-func refused(err error) server.Reply {
-	var e *session.Error
-	if errors.As(err, &e) {
-		return server.Reply{Refused: e.Error()}
-	}
-	return server.Reply{Refused: err.Error()}
 }
