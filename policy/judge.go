@@ -129,6 +129,7 @@ func (p Powers) Judge(step session.Step, f Facts) Verdict {
 }
 
 func (j judge) verdict(step session.Step) Verdict {
+	j.Program = once(j.Program)
 	if j.run != nil {
 		j.digest = digest(*j.run)
 	}
@@ -147,6 +148,19 @@ func (j judge) verdict(step session.Step) Verdict {
 		v.Offer = j.offer(needs)
 	}
 	return v
+}
+
+// once returns program, which is then asked once for each name and directory.
+func once(program func(name, dir string) string) func(name, dir string) string {
+	known := map[[2]string]string{}
+	return func(name, dir string) string {
+		file, ok := known[[2]string{name, dir}]
+		if !ok {
+			file = program(name, dir)
+			known[[2]string{name, dir}] = file
+		}
+		return file
+	}
 }
 
 func rank(a Action) int { return slices.Index([]Action{Allow, Ask, Deny}, a) }

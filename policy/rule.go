@@ -44,7 +44,8 @@ type Rule struct {
 	Files map[string]string `json:"files,omitempty"`
 }
 
-// ParseRule parses the output of String. It returns ErrConfig for anything else.
+// ParseRule parses the output of String. For anything else it returns an error, which has
+// no code and no place.
 func ParseRule(line []byte) (Rule, error) {
 	var r Rule
 	d := json.NewDecoder(bytes.NewReader(line))
@@ -59,7 +60,7 @@ func ParseRule(line []byte) (Rule, error) {
 		err = r.check()
 	}
 	if err != nil {
-		return Rule{}, &session.Error{Code: session.ErrConfig, Message: "a rule for calls of models cannot be read; no rule was applied", Cause: err, Next: session.Words("correct or remove this line: " + string(line))}
+		return Rule{}, err
 	}
 	return r, nil
 }
@@ -172,13 +173,16 @@ func (j judge) matches(r Rule, n need) bool {
 
 // covers reports whether the program and arguments of r are those of p.
 func (j judge) covers(r Rule, p *part) bool {
-	if p == nil || p.name() == "" || j.Program(p.Words[0].Text, j.run.Dir) != r.Program || len(p.args()) < len(r.Args) {
+	if p == nil || p.name() == "" || len(p.args()) < len(r.Args) {
 		return false
 	}
 	for i, a := range r.Args {
 		if w := p.args()[i]; !w.Exact || w.Text != a {
 			return false
 		}
+	}
+	if j.Program(p.Words[0].Text, j.run.Dir) != r.Program {
+		return false
 	}
 	if within(r.Program, j.Workspace) && r.Action == Allow && r.Files[j.relative(r.Program)] == "" {
 		return false

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -9,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/shell"
 )
 
 // A rule is stored as a line, and read strictly.
@@ -39,8 +39,8 @@ func TestParseRule(t *testing.T) {
 		`{"action":"allow","digest":"12"}`, `{"action":"allow","class":"git","workspace":"a"}`, `{"action":"deny","program":"/a","files":{"x":"` + sum + `"}}`, `{"action":"allow","program":"/a","files":{"../x":"` + sum + `"}}`,
 		`{"action":"allow","program":"/a","files":{"x":"1"}}`, `{"action":"deny","class":"read","path":"x"}`,
 	} {
-		if _, err := ParseRule([]byte(bad)); !errors.Is(err, session.ErrConfig) {
-			t.Errorf("ParseRule(%s): got %v, want %s", bad, err, session.ErrConfig)
+		if _, err := ParseRule([]byte(bad)); err == nil || session.CodeOf(err) != session.ErrInternal {
+			t.Errorf("ParseRule(%s): got %v, want a plain error", bad, err)
 		}
 	}
 }
@@ -164,6 +164,36 @@ func TestPowers(t *testing.T) {
 		if v.Action != c.action || v.Class != c.class || v.Confine != c.confine || v.Reason == "" {
 			t.Errorf("%s: got %+v, want %s, %s, %s", name, v, c.action, c.class, c.confine)
 		}
+	}
+}
+
+// A judgement asks once for each program, and not at all for a rule of other arguments.
+func TestProgramOnce(t *testing.T) {
+	p, asked := newPlace(t), map[string]int{}
+	f := p.facts()
+	find := f.Program
+	f.Program = func(name, dir string) string {
+		asked[name]++
+		return find(name, dir)
+	}
+	rules := []Rule{{Action: Deny, Program: "/usr/bin/cat", Args: []string{"x"}}, {Action: Deny, Program: "/usr/bin/cat"}, {Action: Deny, Program: "/usr/bin/git"}}
+	r := run("cat file; cat dir/file; mkdir new", "")
+	r.Dir = "dir"
+	if v := (Powers{Rules: rules}).Judge(session.Step{Kind: session.KindRun, Run: r}, f); v.Action != Deny {
+		t.Errorf("got %+v", v)
+	}
+	for name, n := range asked {
+		if n > 1 {
+			t.Errorf("%s: asked %d times", name, n)
+		}
+	}
+	if asked["cat"] == 0 {
+		t.Errorf("got %v", asked)
+	}
+	asked = map[string]int{}
+	j := judge{Facts: f, run: r}
+	if j.covers(rules[0], &part{Part: shell.Part{Words: []shell.Word{{Text: "cat", Exact: true}, {Text: "y", Exact: true}}}}) || len(asked) > 0 {
+		t.Errorf("a rule of other arguments asks for %v", asked)
 	}
 }
 
