@@ -40,7 +40,7 @@ const (
 	kindMoney
 )
 
-// none is the value of a limit that there is not.
+// none switches a limit off.
 const none = "none"
 
 // key describes one setting. The layers, the schema and the documentation use this
@@ -258,9 +258,12 @@ func (k key) parse(text, home string) (parsed, error) {
 		if text == none {
 			return parsed{none, int64(0)}, nil
 		}
-		n, ok := parseNumber(text, false)
+		var n int64
+		var ok bool
 		if k.kind == kindMoney {
-			n, ok = Micros(text)
+			n, ok = micros(text)
+		} else {
+			n, ok = parseNumber(text, false)
 		}
 		if !ok || n == 0 {
 			return parsed{}, wrong
@@ -294,9 +297,9 @@ func absolute(text, home string) (string, bool) {
 	return filepath.Clean(text), true
 }
 
-// Micros returns an amount such as 2.50 in millionths. It returns false if text is not an
+// micros returns an amount such as 2.50 in millionths. It returns false if text is not an
 // amount, or has more than six decimals.
-func Micros(text string) (int64, bool) {
+func micros(text string) (int64, bool) {
 	whole, part, _ := strings.Cut(text, ".")
 	if len(part) > 6 || len(whole) > 9 || whole == "" || strings.HasSuffix(text, ".") {
 		return 0, false

@@ -223,14 +223,10 @@ func (f *file) amount(v *strictyaml.Value) int64 {
 	if v == nil {
 		return 0
 	}
-	parts := regexp.MustCompile(`^([0-9]{1,9})(\.([0-9]{1,6}))?$`).FindStringSubmatch(v.Written())
-	if parts == nil || v.Kind() == strictyaml.Mapping {
+	n, ok := micros(v.Written())
+	if !ok || v.Kind() == strictyaml.Mapping {
 		f.Fail(v.At, "", "%s must be a decimal number such as 2.50, with at most 6 places, not %s", v, v.Describe())
 		return 0
-	}
-	n, err := strconv.ParseInt(parts[1]+(parts[3] + "000000")[:6], 10, 64)
-	if err != nil {
-		panic("config: digits must be a number: " + err.Error())
 	}
 	return n
 }
