@@ -34,7 +34,7 @@ type Config struct {
 	Sync      Sync
 	Approvals Approvals
 	Limits    Limits
-	// Checkpoint configures the checkpoints beside those of the receipts.
+	// Checkpoint says when acode writes further checkpoints.
 	Checkpoint Checkpoint
 	// Sandbox is on or off.
 	Sandbox string

@@ -20,7 +20,7 @@ const Provider = "anthropic"
 const DefaultURL = "https://api.anthropic.com"
 
 // defaultOutput limits a reply of a model without max_output_tokens, because the API
-// needs a limit. Each present model allows as many.
+// needs a limit. A model that allows fewer needs max_output_tokens.
 const defaultOutput = 8192
 
 // Model is a model behind messages.
