@@ -47,8 +47,8 @@ func (b *builder) read(raw []byte) error {
 		}
 		return b.whole(start)
 	}
-	for e := range wire.Events(raw) {
-		if err := b.event(e.Data); err != nil {
+	for event := range wire.Events(raw) {
+		if err := b.event(event); err != nil {
 			return err
 		}
 	}
@@ -252,8 +252,7 @@ func (b *builder) reply() session.Reply {
 // form returns the message to send back; nil if a block of it was cut. The API refuses
 // empty texts, which it sometimes sends.
 func (b *builder) form() json.RawMessage {
-	out := []byte(`{"role":"assistant","content":[`)
-	empty := true
+	var blocks []json.RawMessage
 	for _, p := range b.blocks {
 		if p.fields.Text("type") == "text" && p.fields.Text("text") == "" {
 			continue
@@ -262,15 +261,12 @@ func (b *builder) form() json.RawMessage {
 		if raw == nil {
 			return nil
 		}
-		if !empty {
-			out = append(out, ',')
-		}
-		out, empty = append(out, raw...), false
+		blocks = append(blocks, raw)
 	}
-	if empty {
+	if blocks == nil {
 		return nil
 	}
-	return append(out, "]}"...)
+	return slices.Concat([]byte(`{"role":"assistant","content":`), wire.List(blocks), []byte("}"))
 }
 
 // ended returns the reason of the end in acode's words.

@@ -43,10 +43,10 @@ func (m Model) Check(ctx context.Context) error {
 
 // request is the body of a request without its messages.
 type request struct {
-	Model   string  `json:"model"`
-	Tools   []tool  `json:"tools,omitempty"`
-	Stream  bool    `json:"stream"`
-	Options options `json:"options"`
+	Model   string      `json:"model"`
+	Tools   []wire.Tool `json:"tools,omitempty"`
+	Stream  bool        `json:"stream"`
+	Options options     `json:"options"`
 	// Truncate and Shift are false, so that the server refuses a conversation that is too
 	// long. Otherwise it drops the beginning silently.
 	Truncate bool `json:"truncate"`
@@ -58,23 +58,9 @@ type options struct {
 	NumPredict int `json:"num_predict,omitempty"`
 }
 
-type tool struct {
-	Type     string   `json:"type"`
-	Function function `json:"function"`
-}
-
-type function struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description"`
-	Parameters  json.RawMessage `json:"parameters"`
-}
-
 // body returns the body of a request.
 func (m Model) body(r session.ModelRequest) []byte {
-	out := request{Model: m.Model, Stream: true, Options: options{NumCtx: m.ContextTokens, NumPredict: m.MaxOutputTokens}}
-	for _, t := range r.Tools {
-		out.Tools = append(out.Tools, tool{"function", function{t.Name, t.About, json.RawMessage(t.Schema)}})
-	}
+	out := request{Model: m.Model, Tools: wire.Tools(r.Tools), Stream: true, Options: options{NumCtx: m.ContextTokens, NumPredict: m.MaxOutputTokens}}
 	messages := []json.RawMessage{encode(message{Role: "system", Content: r.System})}
 	// calls of the last message of the model, whose results come next
 	var open []session.ModelCall

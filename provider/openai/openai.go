@@ -43,8 +43,8 @@ func (m Model) Check(ctx context.Context) error {
 
 // request is the body of a request without its messages.
 type request struct {
-	Model string `json:"model"`
-	Tools []tool `json:"tools,omitempty"`
+	Model string      `json:"model"`
+	Tools []wire.Tool `json:"tools,omitempty"`
 	// MaxTokens is for other servers, MaxCompletionTokens for OpenAI.
 	MaxTokens           int           `json:"max_tokens,omitempty"`
 	MaxCompletionTokens int           `json:"max_completion_tokens,omitempty"`
@@ -56,27 +56,13 @@ type streamOptions struct {
 	IncludeUsage bool `json:"include_usage"`
 }
 
-type tool struct {
-	Type     string   `json:"type"`
-	Function function `json:"function"`
-}
-
-type function struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description"`
-	Parameters  json.RawMessage `json:"parameters"`
-}
-
 // body returns the body of a request.
 func (m Model) body(r session.ModelRequest) []byte {
-	out := request{Model: m.Model, Stream: true, StreamOptions: streamOptions{true}}
+	out := request{Model: m.Model, Tools: wire.Tools(r.Tools), Stream: true, StreamOptions: streamOptions{true}}
 	if m.Host() == "api.openai.com" {
 		out.MaxCompletionTokens = m.MaxOutputTokens
 	} else {
 		out.MaxTokens = m.MaxOutputTokens
-	}
-	for _, t := range r.Tools {
-		out.Tools = append(out.Tools, tool{"function", function{t.Name, t.About, json.RawMessage(t.Schema)}})
 	}
 	messages := []json.RawMessage{encode(message{Role: "system", Content: &r.System})}
 	var calls wire.Calls

@@ -41,11 +41,11 @@ func (b *builder) read(raw []byte) error {
 		}
 		return b.chunk(start, "message")
 	}
-	for e := range wire.Events(raw) {
-		if string(e.Data) == "[DONE]" {
+	for event := range wire.Events(raw) {
+		if string(event) == "[DONE]" {
 			break
 		}
-		if err := b.chunk(e.Data, "delta"); err != nil {
+		if err := b.chunk(event, "delta"); err != nil {
 			return err
 		}
 	}
@@ -288,17 +288,14 @@ func (b *builder) form() json.RawMessage {
 	if m.Text("content") == "" { // as in a message that is not streamed
 		m.Set("content", json.RawMessage("null"))
 	}
-	list := []byte{'['}
-	for i, c := range b.calls {
-		if i > 0 {
-			list = append(list, ',')
-		}
+	var calls []json.RawMessage
+	for _, c := range b.calls {
 		if c.Get("function") != nil {
 			c.Set("function", c.function.Bytes())
 		}
-		list = append(list, c.Bytes()...)
+		calls = append(calls, c.Bytes())
 	}
-	m.Set("tool_calls", append(list, ']'))
+	m.Set("tool_calls", wire.List(calls))
 	return m.Bytes()
 }
 

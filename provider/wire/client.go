@@ -58,9 +58,10 @@ type Options struct {
 // Client reaches a model. It is safe for concurrent use.
 type Client struct {
 	Options
-	base *url.URL
-	http *http.Client
-	mask *redact.Redactor
+	base  *url.URL
+	setup session.ModelSetup
+	http  *http.Client
+	mask  *redact.Redactor
 }
 
 // New returns a client. It returns ErrConfig for options that it cannot use.
@@ -73,7 +74,7 @@ func New(o Options) (*Client, error) {
 	if !regexp.MustCompile(`^[!-~]*$`).MatchString(o.Key) {
 		return nil, c.config("the key in "+o.KeyName+" has characters that no key has", "set "+o.KeyName+" to the key alone, without spaces and line ends")
 	}
-	c.base = base
+	c.base, c.setup = base, o.setup()
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	transport := &http.Transport{
 		DialContext: c.dialer().DialContext, ForceAttemptHTTP2: true, DisableCompression: true,
@@ -106,13 +107,15 @@ func (c *Client) dialer() *net.Dialer {
 }
 
 // Setup describes the model without its key.
-func (c *Client) Setup() session.ModelSetup {
-	raw, err := json.Marshal([]string{c.Model, c.BaseURL, strconv.Itoa(c.ContextTokens), strconv.Itoa(c.MaxOutputTokens)})
+func (c *Client) Setup() session.ModelSetup { return c.setup }
+
+func (o Options) setup() session.ModelSetup {
+	raw, err := json.Marshal([]string{o.Model, o.BaseURL, strconv.Itoa(o.ContextTokens), strconv.Itoa(o.MaxOutputTokens)})
 	if err != nil {
 		panic("wire: texts must encode: " + err.Error())
 	}
 	sum := sha256.Sum256(raw)
-	return session.ModelSetup{Name: c.Name, Provider: c.Provider, Digest: hex.EncodeToString(sum[:])}
+	return session.ModelSetup{Name: o.Name, Provider: o.Provider, Digest: hex.EncodeToString(sum[:])}
 }
 
 // Host returns the host of the model.
@@ -147,7 +150,7 @@ func Body(request any, messages []json.RawMessage) []byte {
 	if err != nil {
 		panic("wire: a request must be an object: " + err.Error())
 	}
-	o.Set("messages", list(messages))
+	o.Set("messages", List(messages))
 	return o.Bytes()
 }
 

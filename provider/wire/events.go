@@ -6,20 +6,12 @@ import (
 	"iter"
 )
 
-// Event is one event of a stream.
-type Event struct {
-	// Name is empty if the event has none.
-	Name string
-	// Data joins the data lines of the event.
-	Data []byte
-}
-
-// Events returns the whole events of a stream of server-sent events. An event without
-// data is none, and one whose end did not arrive is left out.
-func Events(raw []byte) iter.Seq[Event] {
-	return func(yield func(Event) bool) {
+// Events returns the data of the whole events of a stream of server-sent events. An event
+// without data is none, and one whose end did not arrive is left out.
+func Events(raw []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
 		raw := bytes.TrimPrefix(raw, []byte("\ufeff"))
-		var e Event
+		var data []byte
 		some := false
 		for len(raw) > 0 {
 			line, rest, whole := cutLine(raw)
@@ -28,23 +20,20 @@ func Events(raw []byte) iter.Seq[Event] {
 			}
 			raw = rest
 			if len(line) == 0 {
-				if len(e.Data) > 0 && !yield(e) {
+				if len(data) > 0 && !yield(data) {
 					return
 				}
-				e, some = Event{}, false
+				data, some = nil, false
 				continue
 			}
 			name, value, _ := bytes.Cut(line, []byte(":"))
-			value = bytes.TrimPrefix(value, []byte(" "))
-			switch string(name) {
-			case "event":
-				e.Name = string(value)
-			case "data":
-				if some {
-					e.Data = append(e.Data, '\n')
-				}
-				e.Data, some = append(e.Data, value...), true
+			if string(name) != "data" {
+				continue
 			}
+			if some {
+				data = append(data, '\n')
+			}
+			data, some = append(data, bytes.TrimPrefix(value, []byte(" "))...), true
 		}
 	}
 }

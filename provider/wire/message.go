@@ -7,6 +7,26 @@ import (
 	"github.com/acode-dev/acode/session"
 )
 
+// Tool is a tool in the form of OpenAI and Ollama.
+type Tool struct {
+	Type     string   `json:"type"`
+	Function function `json:"function"`
+}
+
+type function struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Parameters  json.RawMessage `json:"parameters"`
+}
+
+// Tools returns tools in the form of OpenAI and Ollama.
+func Tools(list []session.ModelTool) (out []Tool) {
+	for _, t := range list {
+		out = append(out, Tool{"function", function{t.Name, t.About, json.RawMessage(t.Schema)}})
+	}
+	return out
+}
+
 // Native reports whether a model's message goes back to the model of setup as it came:
 // this model wrote it, each call has an id of its own, and all arguments are objects.
 // Servers refuse other messages, also those that they sent themselves.
@@ -16,7 +36,7 @@ func Native(m session.Message, setup session.ModelSetup) bool {
 	}
 	seen := map[string]bool{"": true}
 	for _, call := range m.Calls {
-		if seen[call.ID] || !IsObject(call.Arguments) {
+		if seen[call.ID] || !isObject(call.Arguments) {
 			return false
 		}
 		seen[call.ID] = true
@@ -24,8 +44,8 @@ func Native(m session.Message, setup session.ModelSetup) bool {
 	return true
 }
 
-// IsObject reports whether s is a JSON object.
-func IsObject(s string) bool {
+// isObject reports whether s is a JSON object.
+func isObject(s string) bool {
 	var o map[string]json.RawMessage
 	return json.Unmarshal([]byte(s), &o) == nil && o != nil
 }
@@ -36,7 +56,7 @@ func Arguments(call session.ModelCall) json.RawMessage {
 	switch {
 	case call.Arguments == "":
 		return json.RawMessage("{}")
-	case IsObject(call.Arguments):
+	case isObject(call.Arguments):
 		return json.RawMessage(call.Arguments)
 	}
 	raw, err := json.Marshal(map[string]string{"not_an_object": call.Arguments})

@@ -198,12 +198,12 @@ func (o *Object) Append(name string, part json.RawMessage) error {
 		o.Set(name, part)
 		return nil
 	}
-	o.Set(name, list(append(was, more...)))
+	o.Set(name, List(append(was, more...)))
 	return nil
 }
 
-// list returns a JSON list.
-func list(values []json.RawMessage) json.RawMessage {
+// List returns a JSON list.
+func List(values []json.RawMessage) json.RawMessage {
 	out := []byte{'['}
 	for i, v := range values {
 		if i > 0 {
