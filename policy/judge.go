@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/acode-dev/acode/session"
@@ -259,7 +258,7 @@ func hidden(text string) string {
 		return "is not valid UTF-8"
 	}
 	for _, r := range text {
-		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Co, r) || r == '\u2028' || r == '\u2029') {
+		if r != '\n' && session.Invisible(r) {
 			return fmt.Sprintf("holds the invisible character %U", r)
 		}
 	}

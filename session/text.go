@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 	"strings"
+	"unicode"
 )
 
 // ShellQuote quotes path as one word of a shell command. Commands in hints use it, so a
@@ -36,4 +37,10 @@ func LastLines(text string, count, limit int) []string {
 		return lines
 	}
 	return strings.Split("…"+strings.ToValidUTF8(text[len(text)-limit:], ""), "\n")
+}
+
+// Invisible reports whether a person could not see r in a text. A tab is seen; a line
+// break is not.
+func Invisible(r rune) bool {
+	return r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp)
 }

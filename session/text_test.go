@@ -52,3 +52,13 @@ func TestFew(t *testing.T) {
 		t.Errorf("Few of none: got %q", got)
 	}
 }
+
+func TestInvisible(t *testing.T) {
+	for text, want := range map[string]bool{"\x00\n\r\x1b\x7f\u0085\u200b\u202e\u2066\u2028\u2029\ufeff\ue000": true, "a\t äé文ü,\u00a0😀": false} {
+		for _, r := range text {
+			if got := session.Invisible(r); got != want {
+				t.Errorf("Invisible(%U): got %v, want %v", r, got, want)
+			}
+		}
+	}
+}

@@ -174,10 +174,10 @@ func TestAttacks(t *testing.T) {
 			s.must(syscall.Mkfifo(filepath.Join(s.ws, "AGENTS.md"), 0o644))
 			return s.shown()
 		}, text("be good")},
-		"too_large": {"size", text(strings.Repeat("a", MaxBytes+1)), text(strings.Repeat("a", MaxBytes))},
+		"too_large": {"size", text(strings.Repeat("a", maxBytes+1)), text(strings.Repeat("a", maxBytes))},
 		"grows_meanwhile": {"size", func(s *site) string {
 			s.write("ws/AGENTS.md", "a")
-			s.look.read = func(string) { s.write("ws/AGENTS.md", strings.Repeat("a", MaxBytes+1)) }
+			s.look.read = func(string) { s.write("ws/AGENTS.md", strings.Repeat("a", maxBytes+1)) }
 			return s.shown()
 		}, func(s *site) string {
 			s.write("ws/AGENTS.md", "a")

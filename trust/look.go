@@ -11,18 +11,17 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/acode-dev/acode/session"
 	"github.com/acode-dev/acode/subtree"
 )
 
-// MaxBytes is the greatest length of a file that can be trusted.
-const MaxBytes = 1 << 20
+// maxBytes is the greatest length of a file that can be trusted.
+const maxBytes = 1 << 20
 
-// Names lists the files that are read, all directly in the workspace.
-func Names() []string { return []string{"AGENTS.md", "CLAUDE.md"} }
+// names lists the files that are read, all directly in the workspace.
+func names() []string { return []string{"AGENTS.md", "CLAUDE.md"} }
 
 // Seen holds the files of a workspace that would tell models how to work there.
 type Seen struct {
@@ -52,7 +51,7 @@ func (l looker) look(dir string) (Seen, error) {
 		return s, &session.Error{Code: session.ErrWorkspace, Message: "the workspace cannot be opened, so nothing of it was read", Place: dir, Cause: err}
 	}
 	defer func() { _ = root.Close() }() // it was only read
-	for _, name := range Names() {
+	for _, name := range names() {
 		content, err := l.content(root, name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -106,7 +105,7 @@ func (l looker) content(root *os.Root, name string) ([]byte, error) {
 	if l.read != nil {
 		l.read(name)
 	}
-	limit := int64(MaxBytes + 1)
+	limit := int64(maxBytes + 1)
 	if l.without == "size" {
 		limit = 1 << 40
 	}
@@ -114,8 +113,8 @@ func (l looker) content(root *os.Root, name string) ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, errors.New("cannot be read")
-	case len(content) > MaxBytes && l.without != "size":
-		return nil, fmt.Errorf("has more than %d bytes", MaxBytes)
+	case len(content) > maxBytes && l.without != "size":
+		return nil, fmt.Errorf("has more than %d bytes", maxBytes)
 	case l.without != "visible":
 		return content, visible(string(content))
 	}
@@ -152,7 +151,7 @@ func visible(text string) error {
 	}
 	for n, line := range strings.Split(text, "\n") {
 		for _, r := range strings.TrimSuffix(line, "\r") {
-			if r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp) {
+			if session.Invisible(r) {
 				return fmt.Errorf("holds the invisible character %U in line %d", r, n+1)
 			}
 		}
