@@ -18,6 +18,7 @@ import (
 	"github.com/acode-dev/acode/policy"
 	"github.com/acode-dev/acode/sandbox"
 	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/subtree"
 )
 
 // SandboxMode returns how this system confines commands. It returns ErrConfig if it
@@ -81,7 +82,7 @@ func (s *Setup) Examine() (d Diagnosis, err error) {
 		return d, err
 	}
 	d.Enforced = p.Enforced()
-	d.Findings, err = p.Examine(executable, resolved(s.home()), config.UserDir(os.Getenv))
+	d.Findings, err = p.Examine(executable, subtree.Resolved(s.home()), config.UserDir(os.Getenv))
 	for _, f := range d.Findings {
 		d.OK = d.OK && (f.Refused || !f.Promised)
 	}
@@ -102,7 +103,7 @@ func (w *work) confines() func(session.Confinement) (engine.Box, error) {
 
 // box returns a sandbox for commands in the workspace.
 func (s *Setup) box(mode string, how session.Confinement) (engine.Box, error) {
-	if within(s.Workspace, resolved(s.home())) {
+	if subtree.Within(s.Workspace, subtree.Resolved(s.home())) {
 		return engine.Box{}, &session.Error{Code: session.ErrConfig, Message: "the store lies inside the workspace, so commands cannot be kept from it; the command was not started", Place: s.home(),
 			Next: session.Words("set ACODE_HOME to a directory outside " + s.Workspace)}
 	}
@@ -120,9 +121,9 @@ func (s *Setup) box(mode string, how session.Confinement) (engine.Box, error) {
 func (s *Setup) Profile(mode string, how session.Confinement) (sandbox.Profile, sandbox.Place) {
 	network := how == session.ConfinedOnline
 	sum := sha256.Sum256([]byte(s.Workspace))
-	state := resolved(s.home())
+	state := subtree.Resolved(s.home())
 	dir := filepath.Join(state, "sandbox", hex.EncodeToString(sum[:8]))
-	place := sandbox.Place{Getenv: os.Getenv, Home: resolved(config.UserDir(os.Getenv)), State: state, Network: network}
+	place := sandbox.Place{Getenv: os.Getenv, Home: subtree.Resolved(config.UserDir(os.Getenv)), State: state, Network: network}
 	return sandbox.Profile{
 		Mode: mode, Workspace: s.Workspace, Home: filepath.Join(dir, "home"), Tmp: filepath.Join(dir, "tmp"), Read: place.Readable(), Network: network, ReadOnly: how == session.ConfinedReading,
 	}, place

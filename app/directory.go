@@ -9,13 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"unicode/utf8"
 
 	"github.com/acode-dev/acode/config"
 	"github.com/acode-dev/acode/resume"
 	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/subtree"
 	"github.com/acode-dev/acode/workspace"
 )
 
@@ -101,38 +101,22 @@ func (s *Setup) Guard() error {
 			return err
 		}
 	}
-	store := resolved(s.home())
-	if s.Workspace != store && within(store, s.Workspace) {
+	store := subtree.Resolved(s.home())
+	if s.Workspace != store && subtree.Within(store, s.Workspace) {
 		return &session.Error{Code: session.ErrWorkspace, Message: "the workspace lies inside the store, whose files its own steps could reach; nothing was changed", Place: s.Workspace,
 			Next: session.Words("work in a directory outside " + store)}
 	}
-	if within(s.Workspace, store) && !s.isAllowed(allowed) {
+	if subtree.Within(s.Workspace, store) && !s.isAllowed(allowed) {
 		return &session.Error{Code: session.ErrWorkspace, Message: "the store lies inside the workspace, where its own steps could reach it; nothing was changed", Place: store,
 			Next: session.Words("set ACODE_HOME to a directory outside " + s.Workspace)}
 	}
 	return nil
 }
 
-// within reports whether path is dir or lies below it.
-func within(dir, path string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
-}
-
-// resolved returns path without symbolic links, as far as path exists. The store may not
-// exist yet.
-func resolved(path string) string {
-	for dir, rest := path, ""; ; dir, rest = filepath.Dir(dir), filepath.Join(filepath.Base(dir), rest) {
-		if real, err := filepath.EvalSymlinks(dir); err == nil || dir == filepath.Dir(dir) {
-			return filepath.Join(real, rest)
-		}
-	}
-}
-
 func (s *Setup) isAllowed(allowed []string) bool {
 	return slices.ContainsFunc(allowed, func(dir string) bool {
 		named, err := filepath.Abs(dir)
-		return err == nil && resolved(named) == s.Workspace
+		return err == nil && subtree.Resolved(named) == s.Workspace
 	})
 }
 

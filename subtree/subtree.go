@@ -1,5 +1,6 @@
 // Package subtree opens files below a directory and never outside it, even if symbolic
-// links there lead outside or files are renamed meanwhile.
+// links there lead outside or files are renamed meanwhile. It also says which paths lie
+// below a directory.
 //
 // It uses os.Root, which relies on the kernel to refuse symbolic links when it opens a
 // directory without following them. gVisor follows them (google/gvisor#14786), so

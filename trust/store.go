@@ -10,11 +10,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/acode-dev/acode/session"
+	"github.com/acode-dev/acode/subtree"
 )
 
 // Record says that a person trusts the files of a workspace.
@@ -109,15 +109,7 @@ func (s Store) private(f *os.File, workspace string) error {
 
 // apart refuses a store inside the workspace: the workspace could then trust itself.
 func (s Store) apart(workspace string) error {
-	var real string
-	for dir, rest := s.Dir, ""; ; dir, rest = filepath.Dir(dir), filepath.Join(filepath.Base(dir), rest) {
-		if at, err := filepath.EvalSymlinks(dir); err == nil || dir == filepath.Dir(dir) {
-			real = filepath.Join(at, rest)
-			break
-		}
-	}
-	rest, err := filepath.Rel(workspace, real)
-	if (err == nil && rest != ".." && !strings.HasPrefix(rest, "../")) && s.without != "apart" {
+	if subtree.Within(workspace, subtree.Resolved(s.Dir)) && s.without != "apart" {
 		return &session.Error{Code: session.ErrConfig, Message: "acode's state lies inside the workspace, so nothing of the workspace can be trusted; nothing was changed", Place: s.Dir,
 			Next: session.Words("keep acode's state outside of " + workspace)}
 	}

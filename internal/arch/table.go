@@ -48,7 +48,7 @@ func Packages() map[string][]string {
 		// app wires use cases to adapters for every door. It does not import outbox and
 		// remote: programs that link app then start quickly, without PostgreSQL's driver
 		// and metrics.
-		"app": {"session", "redact", "shell", "config", "engine", "resume", "local", "lock", "workspace", "provider/command", "sandbox", "policy", "trust"},
+		"app": {"session", "redact", "shell", "config", "engine", "resume", "local", "lock", "workspace", "provider/command", "sandbox", "policy", "subtree", "trust"},
 
 		// Doors, and the package that writes their answers, import neither use cases nor
 		// adapters.
