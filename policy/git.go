@@ -41,17 +41,17 @@ var gitReaders = map[string]func([]shell.Word) bool{
 var (
 	// flags before the command that start nothing
 	gitFlags   = strings.Fields("--no-pager -P --no-optional-locks")
-	gitChanges = strings.Fields("add commit checkout switch restore reset merge cherry-pick revert branch tag stash mv init apply am notes rm clean")
+	gitChanges = strings.Fields("add commit checkout switch restore reset merge cherry-pick revert branch tag stash mv apply am notes rm clean")
 	gitNetwork = strings.Fields("push fetch pull clone ls-remote remote submodule archive lfs svn send-email fetch-pack send-pack upload-pack p4 http-fetch http-push")
 	// they drop changes that are in no commit
 	gitDrops = strings.Fields("rm clean restore reset checkout")
 )
 
-// gitPrograms are those of gitNetwork that start nothing without a flag for it, with
-// these flags.
+// gitPrograms are further commands of git that start nothing without a flag for it, with
+// these flags. A template has hooks.
 var gitPrograms = map[string]string{
 	"push": "receive-pack exec", "fetch": "upload-pack", "pull": "upload-pack", "ls-remote": "upload-pack exec",
-	"clone": "u upload-pack c config template",
+	"clone": "u upload-pack c config template", "init": "template",
 }
 
 // git returns the effects of a command of git. Everything of git that is not

@@ -498,6 +498,7 @@ func TestStarts(t *testing.T) {
 		{"git clone --co=core.sshCommand=./evil.sh ssh://h/r new", "git clone --depth=1 ssh://h/r", true},
 		{"git clone --con core.sshCommand=./evil.sh ssh://h/r new", "git clone --no-tags ssh://h/r", true},
 		{"git clone --te=dir file://WS new", "git clone --tags ssh://h/r", false},
+		{"git init --templ=dir new", "git init -q new", false},
 		{"git clone \"e$(printf 'xt::./evil.sh')\" new", "git clone ssh://h/ext", false},
 		{"git fetch --upl=./evil.sh file://WS", "git fetch -u origin", true},
 		{"git pull --upload-p ./evil.sh file://WS", "git pull --rebase", true},
